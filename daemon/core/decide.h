@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * decide.h - the decision: which shift does a SYN get?
+ *
+ * Pure: a record, the SYN and the time go in. Freestanding: the daemon decides on queued SYNs with it,
+ * the egress program decides with it again where the tuple is certain.
+ */
+#pragma once
+
+#include <linux/types.h>
+#include "record.h"
+#include "serial.h"
+#include "wire.h"
+
+enum policy {
+	POLICY_REPAIR,
+	POLICY_UNIFY,
+};
+
+enum decision_kind {
+	DECISION_NEW,	     /* first SYN of a connection */
+	DECISION_RETRANSMIT, /* the same SYN again: it keeps the shift it has */
+	DECISION_PASS,	     /* not understood or not ours: leaves unchanged; see pass_reason */
+};
+
+/* Why a SYN passes untouched: the passed_* counters. */
+enum pass_reason {
+	PASS_NONE,
+	PASS_NO_TIMESTAMP,
+	PASS_ZERO_TIMESTAMP,
+	PASS_AUTH_OPTION,
+	PASS_BAD_OPTION,
+};
+
+struct decision {
+	enum decision_kind kind;
+	__u32 shift;
+};
+
+/* What the decision depends on besides the record. */
+struct decide_input {
+	__u32 isn;     /* host order */
+	__u32 tsval;   /* as the SYN came from the inside host */
+	__u32 now_ms;  /* boot clock */
+	__u32 hold_ms;
+	enum policy policy;
+	__u32 clock;   /* POLICY_UNIFY: the destination's clock now */
+};
+
+/* PASS_NONE when the SYN's options allow a shift. */
+static inline enum pass_reason decide_pass_reason(const struct wire_packet *syn)
+{
+	if (syn->bad_option)
+		return PASS_BAD_OPTION;
+	if (syn->auth_option)
+		return PASS_AUTH_OPTION;
+	if (!syn->ts_count)
+		return PASS_NO_TIMESTAMP;
+	if (!syn->tsval)
+		return PASS_ZERO_TIMESTAMP;
+	return PASS_NONE;
+}
+
+/*
+ * The lowest TSval that is surely later than anything the server can hold for the tuple, by what really
+ * left and what a challenge ACK told.
+ *
+ * Returns 0 and leaves RET_FLOOR alone when the server can hold nothing any more.
+ */
+static inline int decide_floor(const struct record *r, __u32 now_ms, __u32 hold_ms, __u32 *ret_floor)
+{
+	__u32 last, floor;
+	int know_last;
+
+	if (!r || ms_expired(now_ms, r->seen_ms, hold_ms))
+		return 0;
+	know_last = !(r->state & RECORD_NO_LAST);
+	if (!know_last && !(r->state & RECORD_FLOOR))
+		return 0;
+	last = RECORD_LAST_TSVAL(r->last);
+	floor = know_last ? last : r->floor;
+	if (r->state & RECORD_FLOOR)
+		floor = ts_max(floor, r->floor);
+	*ret_floor = floor;
+	return 1;
+}
+
+/* Is the SYN the one that claimed the record, sent again? */
+static inline int decide_is_retransmit(const struct record *r, const struct decide_input *in)
+{
+	__u32 tsval;
+
+	if (!r || r->isn != in->isn || r->state & RECORD_RESET)
+		return 0;
+	if (ms_expired(in->now_ms, r->seen_ms, in->hold_ms))
+		return 0;
+	tsval = in->tsval + r->shift;
+	/*
+	 * Once the server has answered, the shift is constant. A client whose ISN never changes comes
+	 * back with another clock, though, and the retransmission of a SYN cannot be older than the SYN. When the
+	 * handshake is over, only a copy that it overtook can still come; such a copy is no younger than what left since.
+	 */
+	if (r->state & RECORD_ESTABLISHED)
+		return !(r->state & (RECORD_FIN_OUT | RECORD_FIN_IN)) && !ts_after(r->syn_tsval, tsval) &&
+		       !ts_after(tsval, RECORD_LAST_TSVAL(r->last));
+	if (r->state & RECORD_ANSWERED)
+		return !ts_after(r->syn_tsval, tsval);
+	/* refused meanwhile: the shift it has would be refused again */
+	return !(r->state & RECORD_FLOOR);
+}
+
+/*
+ * May the server still hold what it held before the record's SYN? That SYN moved `last`, perhaps by nearly half
+ * the range, and may never have arrived: two steps forward like that lie behind what the server knows.
+ */
+static inline int decide_has_base(const struct record *r)
+{
+	return r->state & RECORD_BASE && !(r->state & (RECORD_ANSWERED | RECORD_ESTABLISHED | RECORD_FLOOR));
+}
+
+/* The base of a record that the next SYN claims. Returns 0 and leaves RET_BASE alone when it has none. */
+static inline int decide_next_base(const struct record *r, __u32 now_ms, __u32 hold_ms, __u32 *ret_base)
+{
+	if (!decide_floor(r, now_ms, hold_ms, ret_base))
+		return 0;
+	if (decide_has_base(r))
+		*ret_base = r->base;
+	return 1;
+}
+
+/* Is TSVAL strictly above FLOOR, which decide_floor() returned for R, and above the base? */
+static inline int decide_clears(const struct record *r, __u32 tsval, __u32 floor)
+{
+	return ts_after(tsval, floor) && (!decide_has_base(r) || ts_after(tsval, r->base));
+}
+
+/* Would the SYN with SHIFT leave strictly above what the server can hold? */
+static inline int decide_is_above(const struct record *r, const struct decide_input *in, __u32 shift)
+{
+	__u32 floor;
+
+	if (in->tsval + shift == 0)
+		return 0;
+	return !decide_floor(r, in->now_ms, in->hold_ms, &floor) || decide_clears(r, in->tsval + shift, floor);
+}
+
+/*
+ * Decide on a SYN that decide_pass_reason() lets through. R is the tuple's record, or NULL.
+ */
+static inline struct decision decide(const struct record *r, const struct decide_input *in)
+{
+	struct decision d = { .kind = DECISION_NEW, .shift = 0 };
+	__u32 floor = 0, target = in->tsval;
+	int have_floor;
+
+	if (decide_is_retransmit(r, in)) {
+		d.kind = DECISION_RETRANSMIT;
+		d.shift = r->shift;
+		return d;
+	}
+	have_floor = decide_floor(r, in->now_ms, in->hold_ms, &floor);
+	if (in->policy == POLICY_UNIFY)
+		target = in->clock;
+	if (have_floor && !decide_clears(r, target, floor)) {
+		__u32 ms = ms_elapsed(in->now_ms, RECORD_LAST_MS(r->last));
+
+		if (decide_has_base(r)) {
+			/* the least step: what lies above the base may end here */
+			floor = ts_max(floor, r->base);
+			ms = 1;
+		}
+		target = floor + (ms ? ms : 1);
+	}
+	if (target == 0)
+		target = 1; /* TSval 0 on a SYN means "no timestamps" to some servers */
+	d.shift = target - in->tsval;
+	return d;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * serial.h - comparisons of values that wrap: TCP timestamps and sequence numbers (RFC 1982), and
+ * the 32-bit millisecond stamps of records.
+ *
+ * Freestanding: compiled into the daemon and into the BPF programs.
+ */
+#pragma once
+
+#include <linux/types.h>
+
+/* Is timestamp A strictly after B? Equal is not after: a server refuses an equal TSval, too. */
+static inline int ts_after(__u32 a, __u32 b)
+{
+	return (__s32)(a - b) > 0;
+}
+
+static inline __u32 ts_max(__u32 a, __u32 b)
+{
+	return ts_after(a, b) ? a : b;
+}
+
+/*
+ * Milliseconds from THEN to NOW, both 32-bit stamps of the boot clock. A stamp from the future (two
+ * processors that read the clock at the same time) counts as no time at all.
+ */
+static inline __u32 ms_elapsed(__u32 now_ms, __u32 then_ms)
+{
+	__s32 d = (__s32)(now_ms - then_ms);
+
+	return d > 0 ? (__u32)d : 0;
+}
+
+/* Like ms_elapsed(), but a stamp more than half the range away, which means weeks of silence, has expired. */
+static inline int ms_expired(__u32 now_ms, __u32 then_ms, __u32 limit_ms)
+{
+	__s32 d = (__s32)(now_ms - then_ms);
+
+	/* two processors disagree by microseconds, so a small negative difference is "now" */
+	return d < -1000 || d > (__s32)limit_ms;
+}
