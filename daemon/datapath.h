@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * datapath.h - what applies shifts to packets, and keeps the records. One implementation per file:
+ * datapath_bpf.c, datapath_queue.c. The rest of the daemon never asks which one it is.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/counters.h"
+#include "core/decide.h"
+#include "core/record.h"
+
+struct datapath;
+
+struct datapath_config {
+	const char *pin_dir;	 /* bpf: where maps are pinned, on a bpffs */
+	const char *runtime_dir; /* queue: where the shared mapping is */
+	uint32_t records;	 /* bound of the table */
+	uint32_t hold_ms;
+	enum policy policy;
+	bool decide_at_egress; /* no queue: the datapath sees every SYN first */
+};
+
+struct datapath_link {
+	unsigned int ifindex;
+	const char *name;
+	bool has_ethernet; /* packets start with an Ethernet header */
+};
+
+/* An address or prefix that counts as translated source on an interface. */
+struct datapath_external {
+	unsigned int ifindex;
+	uint8_t addr[16];     /* IPv4 as ::ffff:a.b.c.d */
+	uint8_t prefixlen;    /* of addr as IPv6: 128 for one address, 96 + n for IPv4 */
+};
+
+struct datapath_sweep {
+	uint32_t scanned; /* by this slice */
+	uint32_t removed;
+	bool complete; /* the slice ended a round through the table */
+};
+
+typedef int datapath_each_fn(void *user, const struct tuple *t, const struct record *r);
+
+/*
+ * All return 0 or -errno unless they say otherwise. lookup and propose are called by workers, at any time and from several threads;
+ * the rest by the main loop alone.
+ */
+struct datapath_ops {
+	const char *name;
+	int (*open)(struct datapath **ret, const struct datapath_config *cfg, const char **ret_error);
+	void (*close)(struct datapath *dp);
+
+	/* Settings that a reload changes: policy, hold, and whether new connections are decided at all. */
+	int (*configure)(struct datapath *dp, const struct datapath_config *cfg, bool active);
+
+	int (*attach)(struct datapath *dp, const struct datapath_link *link, const char **ret_error);
+	/* Remove our hooks from the link, and its qdisc if it is ours and empty. */
+	int (*detach)(struct datapath *dp, const struct datapath_link *link);
+	/* 1 when our hooks are on the link, else 0. */
+	int (*attached)(struct datapath *dp, const struct datapath_link *link);
+	int (*set_externals)(struct datapath *dp, const struct datapath_external *ext, size_t n);
+
+	/* -ENOENT when the tuple has no record. */
+	int (*lookup)(struct datapath *dp, const struct tuple *t, struct record *ret);
+	/* Install the decision about the SYN with this ISN, before its verdict. INSIDE may be NULL. */
+	int (*propose)(struct datapath *dp, const struct tuple *t, uint32_t isn, uint32_t shift,
+		       const struct inside *inside, uint32_t now_ms);
+
+	/* Look at the next MAX records and remove expired ones. */
+	int (*sweep)(struct datapath *dp, uint32_t now_ms, uint32_t hold_ms, uint32_t max,
+		     struct datapath_sweep *ret);
+	int (*each)(struct datapath *dp, datapath_each_fn *fn, void *user);
+	/* Add the datapath's counters to COUNTERS[COUNTER_COUNT]. */
+	int (*counters)(struct datapath *dp, uint64_t *counters);
+	/* Forget everything: hooks on all links, records, pins. */
+	int (*cleanup)(const struct datapath_config *cfg);
+};
+
+extern const struct datapath_ops datapath_bpf;

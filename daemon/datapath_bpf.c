@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * datapath_bpf.c - the datapath as tc programs. The pinned map is the record table: there is no copy of it here.
+ */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bpf/maps.h"
+#include "datapath.h"
+#include "log.h"
+#include "pins.h"
+#include "qdisc.h"
+#include "tsnat.skel.h"
+#include "util.h"
+
+/*
+ * Our place at both hooks, always the same, so that a restart replaces a program instead of adding one. Before the automatic
+ * priorities, which end at 49152, and behind those that people give by hand.
+ */
+#define FILTER_HANDLE 0x7473
+#define FILTER_PRIORITY 7
+
+#define SWEEP_BATCH 1024
+
+struct datapath {
+	struct tsnat_bpf *skel;
+	int records_fd, proposals_fd, control_fd;
+	int cpus;
+
+	/* where the sweep goes on */
+	uint32_t cursor;
+	bool in_round;
+	struct tuple *keys;
+	struct record *values;
+};
+
+static int libbpf_message(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	/* what matters comes back as an error and is said once, in our words */
+	log_vmsg(LOG_DEBUG, fmt, ap);
+	(void)level;
+	return 0;
+}
+
+/*
+ * Pins may be gone while filters still run (somebody mounted another bpffs): the maps of the running program are
+ * the ones in which live shifts are. Returns its id, or 0.
+ */
+static uint32_t running_program(enum bpf_tc_attach_point point, unsigned int ifindex)
+{
+	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex, .attach_point = point);
+	LIBBPF_OPTS(bpf_tc_opts, opts, .handle = FILTER_HANDLE, .priority = FILTER_PRIORITY);
+	struct bpf_prog_info info = { 0 };
+	uint32_t len = sizeof(info);
+	_cleanup_close_ int fd = -1;
+
+	if (bpf_tc_query(&hook, &opts) < 0)
+		return 0;
+	fd = bpf_prog_get_fd_by_id(opts.prog_id);
+	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) < 0)
+		return opts.prog_id; /* without CAP_SYS_ADMIN programs cannot be looked at; the handle is ours */
+	return strncmp(info.name, "tsnat_", 6) == 0 ? opts.prog_id : 0;
+}
+
+static void adopt_map(struct bpf_object *obj, uint32_t id)
+{
+	_cleanup_close_ int fd = bpf_map_get_fd_by_id(id);
+	struct bpf_map_info info = { 0 };
+	uint32_t len = sizeof(info);
+	struct bpf_map *map;
+
+	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) < 0)
+		return;
+	map = bpf_object__find_map_by_name(obj, info.name);
+	if (!map || bpf_map__type(map) != info.type || bpf_map__value_size(map) != info.value_size ||
+	    bpf_map__key_size(map) != info.key_size)
+		return;
+	bpf_map__reuse_fd(map, fd);
+}
+
+static void adopt_running_maps(struct bpf_object *obj)
+{
+	struct if_nameindex *ifs = if_nameindex();
+	uint32_t ids[16] = { 0 };
+	struct bpf_prog_info info = { .nr_map_ids = ARRAY_SIZE(ids), .map_ids = (uintptr_t)ids };
+	uint32_t len = sizeof(info), prog = 0;
+	_cleanup_close_ int fd = -1;
+
+	for (struct if_nameindex *i = ifs; i && i->if_index && !prog; i++)
+		prog = running_program(BPF_TC_EGRESS, i->if_index);
+	if_freenameindex(ifs);
+	if (!prog)
+		return;
+	fd = bpf_prog_get_fd_by_id(prog);
+	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) < 0) {
+		log_warn("a program of an earlier run is attached, but its maps cannot be opened: its connections lose their shifts");
+		return;
+	}
+	log_notice("the pinned maps are gone, taking over those of the running program");
+	for (uint32_t i = 0; i < info.nr_map_ids && i < ARRAY_SIZE(ids); i++)
+		adopt_map(obj, ids[i]);
+}
+
+static void pin_path(char *buf, size_t size, const char *dir, const char *name)
+{
+	snprintf(buf, size, "%s/%s-%d", dir, name, RECORD_VERSION);
+}
+
+/* Set each map's pin; libbpf reuses what is pinned there. Returns how many were pinned already, or -errno. */
+static int set_pins(struct bpf_object *obj, const char *dir)
+{
+	struct bpf_map *map;
+	int n = 0;
+
+	bpf_object__for_each_map(map, obj) {
+		char path[300];
+		_cleanup_close_ int fd = -1;
+		struct bpf_map_info info = { 0 };
+		uint32_t len = sizeof(info);
+		int r;
+
+		pin_path(path, sizeof(path), dir, bpf_map__name(map));
+		r = bpf_map__set_pin_path(map, path);
+		if (r < 0)
+			return r;
+		fd = bpf_obj_get(path);
+		if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) < 0)
+			continue;
+		n++;
+		if (info.max_entries == bpf_map__max_entries(map))
+			continue;
+		log_notice("the table keeps its bound of %u records until --cleanup: it holds live connections",
+			   info.max_entries);
+		bpf_map__set_max_entries(map, info.max_entries);
+	}
+	return n;
+}
+
+static int load(struct datapath *dp, const struct datapath_config *cfg, const char **ret_error)
+{
+	int r = pins_prepare(cfg->pin_dir);
+
+	if (r < 0) {
+		*ret_error = "the pin directory cannot be made: it must be on a bpffs (mount -t bpf bpf /sys/fs/bpf)";
+		return r;
+	}
+	dp->skel = tsnat_bpf__open();
+	if (!dp->skel) {
+		*ret_error = "the BPF object cannot be opened";
+		return -errno;
+	}
+	bpf_map__set_max_entries(dp->skel->maps.records, cfg->records);
+	r = set_pins(dp->skel->obj, cfg->pin_dir);
+	if (r == 0)
+		adopt_running_maps(dp->skel->obj);
+	if (r >= 0)
+		r = tsnat_bpf__load(dp->skel);
+	if (r < 0)
+		*ret_error = r == -EPERM ? "no permission to load BPF programs (CAP_BPF and CAP_NET_ADMIN)" :
+					   "the kernel refused the BPF programs (--log-level debug tells why)";
+	return r;
+}
+
+static void bpf_close(struct datapath *dp)
+{
+	if (!dp)
+		return;
+	tsnat_bpf__destroy(dp->skel);
+	free(dp->keys);
+	free(dp->values);
+	free(dp);
+}
+
+static int bpf_configure(struct datapath *dp, const struct datapath_config *cfg, bool active)
+{
+	const uint32_t zero = 0;
+	struct settings set = {
+		.active = active,
+		.policy = cfg->policy,
+		.hold_ms = cfg->hold_ms,
+	};
+
+	return bpf_map_update_elem(bpf_map__fd(dp->skel->maps.settings), &zero, &set, BPF_ANY);
+}
+
+static int bpf_open(struct datapath **ret, const struct datapath_config *cfg, const char **ret_error)
+{
+	struct datapath *dp = calloc(1, sizeof(*dp));
+	int r;
+
+	libbpf_set_print(libbpf_message);
+	if (!dp)
+		return -ENOMEM;
+	dp->keys = calloc(SWEEP_BATCH, sizeof(*dp->keys));
+	dp->values = calloc(SWEEP_BATCH, sizeof(*dp->values));
+	dp->cpus = libbpf_num_possible_cpus();
+	r = dp->keys && dp->values && dp->cpus > 0 ? load(dp, cfg, ret_error) : -ENOMEM;
+	if (r < 0) {
+		bpf_close(dp);
+		return r;
+	}
+	dp->records_fd = bpf_map__fd(dp->skel->maps.records);
+	dp->proposals_fd = bpf_map__fd(dp->skel->maps.proposals);
+	dp->control_fd = bpf_program__fd(dp->skel->progs.tsnat_control);
+	*ret = dp;
+	return 0;
+}
+
+/* ---- hooks ---- */
+
+static int make_qdisc(struct datapath *dp, unsigned int ifindex, const char **ret_error)
+{
+	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex, .attach_point = BPF_TC_INGRESS | BPF_TC_EGRESS);
+	struct hook mine = { .made_qdisc = 1 };
+	int r = qdisc_at_hooks(ifindex);
+
+	if (r < 0)
+		return r;
+	if (r == QDISC_INGRESS) {
+		*ret_error = "an `ingress` qdisc is in the way: it has no egress hook; replace it by `clsact` "
+			     "(tc qdisc del dev IFACE ingress; tc qdisc add dev IFACE clsact)";
+		return -EEXIST;
+	}
+	if (r == QDISC_CLSACT)
+		return 0;
+	r = bpf_tc_hook_create(&hook);
+	if (r < 0)
+		return r == -EEXIST ? 0 : r;
+	return bpf_map_update_elem(bpf_map__fd(dp->skel->maps.hooks), &ifindex, &mine, BPF_ANY);
+}
+
+static int attach_program(unsigned int ifindex, enum bpf_tc_attach_point point, const struct bpf_program *prog)
+{
+	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex, .attach_point = point);
+	LIBBPF_OPTS(bpf_tc_opts, opts, .handle = FILTER_HANDLE, .priority = FILTER_PRIORITY,
+		    .prog_fd = bpf_program__fd(prog), .flags = BPF_TC_F_REPLACE);
+
+	return bpf_tc_attach(&hook, &opts);
+}
+
+static int bpf_attach(struct datapath *dp, const struct datapath_link *link, const char **ret_error)
+{
+	int r = make_qdisc(dp, link->ifindex, ret_error);
+
+	if (r < 0)
+		return r;
+	/* ingress first: nothing gets a shift before the way back takes it off */
+	r = attach_program(link->ifindex, BPF_TC_INGRESS,
+			   link->has_ethernet ? dp->skel->progs.tsnat_ingress : dp->skel->progs.tsnat_ingress_l3);
+	if (r >= 0)
+		r = attach_program(link->ifindex, BPF_TC_EGRESS,
+				   link->has_ethernet ? dp->skel->progs.tsnat_egress : dp->skel->progs.tsnat_egress_l3);
+	if (r < 0)
+		*ret_error = r == -EPERM ? "no permission to attach tc filters (CAP_NET_ADMIN)" :
+					   "tc priority 7 is taken by a filter of another kind";
+	return r;
+}
+
+static void detach_program(unsigned int ifindex, enum bpf_tc_attach_point point)
+{
+	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex, .attach_point = point);
+	LIBBPF_OPTS(bpf_tc_opts, opts, .handle = FILTER_HANDLE, .priority = FILTER_PRIORITY);
+
+	if (running_program(point, ifindex))
+		bpf_tc_detach(&hook, &opts);
+}
+
+static int bpf_detach_index(int hooks_fd, unsigned int ifindex)
+{
+	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex, .attach_point = BPF_TC_INGRESS | BPF_TC_EGRESS);
+	struct hook mine = { 0 };
+
+	/* egress first: what gets no shift any more needs none taken off */
+	detach_program(ifindex, BPF_TC_EGRESS);
+	detach_program(ifindex, BPF_TC_INGRESS);
+	if (hooks_fd < 0 || bpf_map_lookup_elem(hooks_fd, &ifindex, &mine) < 0 || !mine.made_qdisc)
+		return 0;
+	bpf_map_delete_elem(hooks_fd, &ifindex);
+	if (qdisc_at_hooks(ifindex) != QDISC_CLSACT || qdisc_count_filters(ifindex) != 0)
+		return 0;
+	return bpf_tc_hook_destroy(&hook);
+}
+
+static int bpf_detach(struct datapath *dp, const struct datapath_link *link)
+{
+	return bpf_detach_index(bpf_map__fd(dp->skel->maps.hooks), link->ifindex);
+}
+
+static bool program_is(enum bpf_tc_attach_point point, unsigned int ifindex, const struct bpf_program *prog)
+{
+	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex, .attach_point = point);
+	LIBBPF_OPTS(bpf_tc_opts, opts, .handle = FILTER_HANDLE, .priority = FILTER_PRIORITY);
+	struct bpf_prog_info info = { 0 };
+	uint32_t len = sizeof(info);
+
+	return bpf_tc_query(&hook, &opts) == 0 && bpf_obj_get_info_by_fd(bpf_program__fd(prog), &info, &len) == 0 &&
+	       info.id == opts.prog_id;
+}
+
+static int bpf_attached(struct datapath *dp, const struct datapath_link *link)
+{
+	return program_is(BPF_TC_INGRESS, link->ifindex,
+			  link->has_ethernet ? dp->skel->progs.tsnat_ingress : dp->skel->progs.tsnat_ingress_l3) &&
+	       program_is(BPF_TC_EGRESS, link->ifindex,
+			  link->has_ethernet ? dp->skel->progs.tsnat_egress : dp->skel->progs.tsnat_egress_l3);
+}
+
+static int bpf_cleanup(const struct datapath_config *cfg)
+{
+	struct if_nameindex *ifs = if_nameindex();
+	char path[300];
+	_cleanup_close_ int hooks_fd = -1;
+
+	libbpf_set_print(libbpf_message);
+	pin_path(path, sizeof(path), cfg->pin_dir, "hooks");
+	hooks_fd = bpf_obj_get(path);
+	for (struct if_nameindex *i = ifs; i && i->if_index; i++)
+		bpf_detach_index(hooks_fd, i->if_index);
+	if_freenameindex(ifs);
+	return pins_remove(cfg->pin_dir);
+}
+
+/* ---- translated sources ---- */
+
+static void external_to_key(const struct datapath_external *e, struct external_key *ret)
+{
+	*ret = (struct external_key){ .prefixlen = 32u + e->prefixlen, .ifindex_be = htonl(e->ifindex) };
+	memcpy(ret->addr, e->addr, sizeof(ret->addr));
+}
+
+static bool is_wanted(const struct external_key *k, const struct datapath_external *ext, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct external_key want;
+
+		external_to_key(&ext[i], &want);
+		if (!memcmp(&want, k, sizeof(want)))
+			return true;
+	}
+	return false;
+}
+
+/* What is wanted goes in first, what is not goes out after: an address that stays is never missing. */
+static int bpf_set_externals(struct datapath *dp, const struct datapath_external *ext, size_t n)
+{
+	int fd = bpf_map__fd(dp->skel->maps.externals);
+	const uint32_t one = 1;
+	struct external_key k, next;
+	bool more;
+
+	for (size_t i = 0; i < n; i++) {
+		external_to_key(&ext[i], &k);
+		if (bpf_map_update_elem(fd, &k, &one, BPF_ANY) < 0)
+			return -errno;
+	}
+	more = bpf_map_get_next_key(fd, NULL, &k) == 0;
+	for (uint32_t i = 0; more && i < 2 * bpf_map__max_entries(dp->skel->maps.externals); i++) {
+		more = bpf_map_get_next_key(fd, &k, &next) == 0;
+		if (!is_wanted(&k, ext, n))
+			bpf_map_delete_elem(fd, &k);
+		k = next;
+	}
+	return 0;
+}
+
+/* ---- records ---- */
+
+static int bpf_lookup(struct datapath *dp, const struct tuple *t, struct record *ret)
+{
+	return bpf_map_lookup_elem(dp->records_fd, t, ret) < 0 ? -errno : 0;
+}
+
+static int bpf_propose(struct datapath *dp, const struct tuple *t, uint32_t isn, uint32_t shift,
+		       const struct inside *inside, uint32_t now_ms)
+{
+	struct proposal p = { .isn = isn, .shift = shift, .at_ms = now_ms };
+
+	if (inside)
+		p.inside = *inside;
+	return bpf_map_update_elem(dp->proposals_fd, t, &p, BPF_ANY) < 0 ? -errno : 0;
+}
+
+/* Run the program "control" on N keys. Returns how many records it changed, or -errno. */
+static int control(struct datapath *dp, enum control_op op, const struct control_key *keys, uint32_t n, uint32_t now_ms)
+{
+	struct {
+		struct control_head head;
+		struct control_key keys[CONTROL_KEYS];
+	} req = { .head = { .op = op, .count = n, .now_ms = now_ms } };
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = &req,
+		    .data_size_in = (uint32_t)(sizeof(req.head) + n * sizeof(req.keys[0])), .repeat = 1);
+
+	memcpy(req.keys, keys, n * sizeof(*keys));
+	return bpf_prog_test_run_opts(dp->control_fd, &opts) < 0 ? -errno : (int)opts.retval;
+}
+
+/*
+ * A record looks expired here, but its tuple may get a SYN before it is removed. That is settled in the kernel: see sweep_one() in
+ * tsnat.bpf.c, which removes only what is still in the state that was read here and has still been silent.
+ */
+static uint32_t sweep_batch(struct datapath *dp, uint32_t n, uint32_t now_ms, uint32_t hold_ms)
+{
+	struct control_key dead[CONTROL_KEYS];
+	uint32_t n_dead = 0, removed = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct record *r = &dp->values[i];
+		uint32_t limit = record_limit_ms(r, hold_ms);
+		int done;
+
+		if (ms_expired(now_ms, r->seen_ms, limit))
+			dead[n_dead++] = (struct control_key){ .tuple = dp->keys[i], .state = r->state, .limit_ms = limit };
+		if (n_dead == CONTROL_KEYS || (i + 1 == n && n_dead)) {
+			done = control(dp, CONTROL_SWEEP, dead, n_dead, now_ms);
+			removed += done > 0 ? (uint32_t)done : 0;
+			n_dead = 0;
+		}
+	}
+	return removed;
+}
+
+/* Read the next records into keys and values. Returns 1 at the end of the table, 0 before, or -errno. */
+static int next_batch(struct datapath *dp, bool first, uint32_t *cursor, uint32_t *ret_n)
+{
+	uint32_t n = SWEEP_BATCH, next = *cursor;
+	int r = bpf_map_lookup_batch(dp->records_fd, first ? NULL : cursor, &next, dp->keys, dp->values, &n, NULL);
+
+	if (r < 0 && errno != ENOENT)
+		return -errno;
+	*cursor = next;
+	*ret_n = n;
+	return r < 0;
+}
+
+static int bpf_sweep(struct datapath *dp, uint32_t now_ms, uint32_t hold_ms, uint32_t max, struct datapath_sweep *ret)
+{
+	*ret = (struct datapath_sweep){ 0 };
+	while (ret->scanned < max) {
+		uint32_t n;
+		int r = next_batch(dp, !dp->in_round, &dp->cursor, &n);
+
+		if (r < 0) {
+			dp->in_round = false; /* begin again next time */
+			return r;
+		}
+		dp->in_round = true;
+		ret->scanned += n;
+		ret->removed += sweep_batch(dp, n, now_ms, hold_ms);
+		if (r == 1) {
+			dp->in_round = false;
+			ret->complete = true;
+			return 0;
+		}
+	}
+	return 0;
+}
+
+static int bpf_each(struct datapath *dp, datapath_each_fn *fn, void *user)
+{
+	uint32_t cursor = 0, n = 0;
+	int end, r;
+
+	for (bool first = true;; first = false) {
+		end = next_batch(dp, first, &cursor, &n);
+		if (end < 0)
+			return end;
+		for (uint32_t i = 0; i < n; i++) {
+			r = fn(user, &dp->keys[i], &dp->values[i]);
+			if (r != 0)
+				return r;
+		}
+		if (end)
+			return 0;
+	}
+}
+
+static int bpf_counters(struct datapath *dp, uint64_t *counters)
+{
+	_cleanup_free_ uint64_t *per_cpu = calloc((size_t)dp->cpus, sizeof(*per_cpu));
+
+	if (!per_cpu)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < COUNTER_COUNT; i++) {
+		if (bpf_map_lookup_elem(bpf_map__fd(dp->skel->maps.counters), &i, per_cpu) < 0)
+			return -errno;
+		for (int c = 0; c < dp->cpus; c++)
+			counters[i] += per_cpu[c];
+	}
+	return 0;
+}
+
+const struct datapath_ops datapath_bpf = {
+	.name = "bpf",
+	.open = bpf_open,
+	.close = bpf_close,
+	.configure = bpf_configure,
+	.attach = bpf_attach,
+	.detach = bpf_detach,
+	.attached = bpf_attached,
+	.set_externals = bpf_set_externals,
+	.lookup = bpf_lookup,
+	.propose = bpf_propose,
+	.sweep = bpf_sweep,
+	.each = bpf_each,
+	.counters = bpf_counters,
+	.cleanup = bpf_cleanup,
+};
