@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <arpa/inet.h>
+#include <errno.h>
+#include <libnetfilter_conntrack/libnetfilter_conntrack.h>
+#include <libnetfilter_queue/libnetfilter_queue.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nfnetlink_queue.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "mapping.h"
+#include "queue_netlink.h"
+#include "util.h"
+
+static struct nlmsghdr *config_message(char *buf, uint16_t num, uint16_t flags)
+{
+	struct nlmsghdr *nlh = nfq_nlmsg_put(buf, NFQNL_MSG_CONFIG, num);
+
+	nlh->nlmsg_flags |= flags;
+	nlh->nlmsg_seq = 1;
+	return nlh;
+}
+
+/* A queue while it is being configured: packets may arrive between the answers. */
+struct opening {
+	struct mnl_socket *nl;
+	uint16_t num;
+	bool early; /* a packet arrived, up to this one */
+	uint32_t early_id;
+};
+
+/* Returns 1 when the message answers a configuration message, with its error in *RET. */
+static int on_config_answer(struct opening *o, const struct nlmsghdr *nlh, int *ret)
+{
+	struct queue_packet q;
+	int r = queue_parse(nlh, &q);
+
+	if (nlh->nlmsg_type == NLMSG_ERROR) {
+		*ret = r;
+		return 1;
+	}
+	if (r == 1) {
+		o->early = true;
+		o->early_id = q.id;
+	}
+	return 0;
+}
+
+/* Send a configuration message and wait for the kernel's answer to it. Returns 0 or -errno. */
+static int config_send(struct opening *o, struct nlmsghdr *nlh)
+{
+	char buf[MNL_SOCKET_BUFFER_SIZE];
+	int r;
+
+	if (mnl_socket_sendto(o->nl, nlh, nlh->nlmsg_len) < 0)
+		return -errno;
+	for (;;) {
+		ssize_t n = mnl_socket_recvfrom(o->nl, buf, sizeof(buf));
+		const struct nlmsghdr *a = (const struct nlmsghdr *)buf;
+
+		if (n < 0 && errno != ENOBUFS)
+			return -errno;
+		if (n > 0 && mnl_nlmsg_ok(a, (int)n) && on_config_answer(o, a, &r))
+			return r;
+	}
+}
+
+static int config_flag(struct opening *o, uint32_t flag)
+{
+	char buf[MNL_SOCKET_BUFFER_SIZE];
+	struct nlmsghdr *nlh = config_message(buf, o->num, NLM_F_ACK);
+
+	mnl_attr_put_u32(nlh, NFQA_CFG_FLAGS, htonl(flag));
+	mnl_attr_put_u32(nlh, NFQA_CFG_MASK, htonl(flag));
+	return config_send(o, nlh);
+}
+
+/* All in one message: a bound queue without copy mode drops what arrives. */
+static int config_bind(struct opening *o)
+{
+	char buf[MNL_SOCKET_BUFFER_SIZE];
+	struct nlmsghdr *nlh = config_message(buf, o->num, NLM_F_ACK);
+	int r;
+
+	nfq_nlmsg_cfg_put_cmd(nlh, AF_UNSPEC, NFQNL_CFG_CMD_BIND);
+	nfq_nlmsg_cfg_put_params(nlh, NFQNL_COPY_PACKET, QUEUE_COPY_RANGE);
+	mnl_attr_put_u32(nlh, NFQA_CFG_QUEUE_MAXLEN, htonl(QUEUE_MAXLEN));
+	r = config_send(o, nlh);
+	return r == -EINVAL ? -EOPNOTSUPP : r;
+}
+
+int queue_open(struct mnl_socket **ret, uint16_t num, bool *ret_conntrack)
+{
+	struct mnl_socket *nl = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
+	const int size = QUEUE_RCVBUF;
+	const struct timeval patience = { .tv_sec = 2 };
+	struct opening o = { .nl = nl, .num = num };
+	int r, fd;
+
+	if (!nl)
+		return errno == EPROTONOSUPPORT ? -EOPNOTSUPP : -errno;
+	fd = mnl_socket_get_fd(nl);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	r = mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0 ? -errno : config_bind(&o);
+	/* each flag on its own: one that is refused refuses the message */
+	if (r >= 0)
+		r = config_flag(&o, NFQA_CFG_F_FAIL_OPEN);
+	if (r < 0) {
+		mnl_socket_close(nl);
+		return r;
+	}
+	*ret_conntrack = config_flag(&o, NFQA_CFG_F_CONNTRACK) == 0;
+	if (o.early) /* they pass undecided, but they pass */
+		queue_accept(nl, num, o.early_id, true);
+	*ret = nl;
+	return 0;
+}
+
+int queue_parse(const struct nlmsghdr *nlh, struct queue_packet *ret)
+{
+	struct nlattr *attr[NFQA_MAX + 1] = { NULL };
+	const struct nfqnl_msg_packet_hdr *hdr;
+	const struct nlmsgerr *e;
+
+	if (nlh->nlmsg_type == NLMSG_ERROR) {
+		if (mnl_nlmsg_get_payload_len(nlh) < sizeof(*e))
+			return -EBADMSG;
+		e = mnl_nlmsg_get_payload(nlh);
+		return e->error;
+	}
+	if (nlh->nlmsg_type != (NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_PACKET))
+		return 0;
+	if (nfq_nlmsg_parse(nlh, attr) < 0 || !attr[NFQA_PACKET_HDR] ||
+	    mnl_attr_get_payload_len(attr[NFQA_PACKET_HDR]) < sizeof(*hdr))
+		return -EBADMSG;
+	hdr = mnl_attr_get_payload(attr[NFQA_PACKET_HDR]);
+	*ret = (struct queue_packet){ .id = ntohl(hdr->packet_id) };
+	if (attr[NFQA_PAYLOAD]) {
+		ret->data = mnl_attr_get_payload(attr[NFQA_PAYLOAD]);
+		ret->len = mnl_attr_get_payload_len(attr[NFQA_PAYLOAD]);
+	}
+	if (attr[NFQA_CT] && ret->len)
+		ret->has_mapping = mapping_parse(attr[NFQA_CT], ret->data[0] >> 4 == 6 ? AF_INET6 : AF_INET,
+						 &ret->inside, &ret->translated) == 0;
+	return 1;
+}
+
+int queue_accept(struct mnl_socket *nl, uint16_t num, uint32_t id, bool up_to)
+{
+	char buf[256];
+	struct nlmsghdr *nlh = nfq_nlmsg_put(buf, up_to ? NFQNL_MSG_VERDICT_BATCH : NFQNL_MSG_VERDICT, num);
+
+	nfq_nlmsg_verdict_put(nlh, (int)id, NF_ACCEPT);
+	return mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0 ? -errno : 0;
+}
+
+int queue_read_drops(uint16_t num, uint64_t *ret_drops)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/net/netfilter/nfnetlink_queue", "re");
+	unsigned int n;
+	uint64_t queue, user;
+
+	if (!f)
+		return -errno;
+	while (fscanf(f, "%u %*u %*u %*u %*u %lu %lu %*u %*u", &n, &queue, &user) == 3) {
+		if (n != num)
+			continue;
+		*ret_drops = queue + user;
+		return 0;
+	}
+	return -ENOENT;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * queue_worker.h - one thread per netfilter queue: SYNs in, verdicts out. The only sender of verdicts.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "datapath.h"
+#include "guardian.h"
+
+/* What a reload changes under running workers. */
+struct queue_policy {
+	atomic_uint hold_ms;
+	atomic_uint policy; /* enum policy */
+};
+
+struct queue_worker_config {
+	uint16_t num;
+	const struct datapath_ops *ops;
+	struct datapath *datapath;
+	const struct queue_policy *policy;
+};
+
+struct queue_worker;
+
+/*
+ * Bind the queue; its packets wait until the worker runs.
+ *
+ * Returns 0 or -errno: -EBUSY or -EPERM when another program has the queue, -EPERM without CAP_NET_ADMIN, -EOPNOTSUPP without
+ * nfnetlink_queue in the kernel.
+ */
+int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config *cfg);
+
+/* Its socket and number, for the guardian. */
+struct guardian_queue queue_worker_queue(const struct queue_worker *w);
+
+/*
+ * Start the thread, which takes SCHED_FIFO where it may, and says that it runs in *ALIVE_MS, several times a second.
+ * Returns 0 or -errno.
+ */
+int queue_worker_start(struct queue_worker *w, atomic_uint_fast64_t *alive_ms);
+
+/* Give all waiting packets their verdict, unbind, end the thread. NULL is allowed. */
+void queue_worker_stop(struct queue_worker *w);
+
+/* Add what this worker counted to COUNTERS[COUNTER_COUNT]. */
+void queue_worker_counters(struct queue_worker *w, uint64_t *counters);
+
+bool queue_worker_is_realtime(struct queue_worker *w);
+/* The kernel attaches the conntrack entry to queued packets. */
+bool queue_worker_has_mapping(struct queue_worker *w);
