@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * config.h - what the administrator wants: configuration file and command line, by one table of options.
+ */
+#pragma once
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CONFIG_DEFAULT_FILE "/etc/tsnatd.conf"
+#define CONFIG_INTERFACES_MAX 64
+#define CONFIG_EXTERNAL_MAX 64
+#define CONFIG_PATH_MAX 96 /* the varlink socket's name below it must fit into sun_path */
+
+enum config_policy { CONFIG_REPAIR, CONFIG_UNIFY };
+enum config_scope { CONFIG_SCOPE_DESTINATION, CONFIG_SCOPE_TUPLE };
+enum config_datapath { CONFIG_DATAPATH_AUTO, CONFIG_DATAPATH_BPF, CONFIG_DATAPATH_QUEUE };
+enum config_decide { CONFIG_DECIDE_QUEUE, CONFIG_DECIDE_KERNEL };
+enum config_rules { CONFIG_RULES_MANAGED, CONFIG_RULES_NONE };
+
+struct config_prefix {
+	uint8_t addr[16]; /* IPv4 as ::ffff:a.b.c.d */
+	uint8_t len;	  /* of addr as IPv6 */
+};
+
+struct config {
+	char interfaces[CONFIG_INTERFACES_MAX][IFNAMSIZ];
+	size_t n_interfaces; /* 0: those of the default routes */
+	struct config_prefix external[CONFIG_EXTERNAL_MAX];
+	size_t n_external;
+	uint32_t policy, scope, datapath, decide, rules; /* the enums above */
+	char state_dir[CONFIG_PATH_MAX];
+	char runtime_dir[CONFIG_PATH_MAX];
+	char pin_dir[CONFIG_PATH_MAX];
+	uint32_t queue_num;
+	uint32_t queues;
+	uint32_t hold;	  /* seconds */
+	uint32_t records; /* bound of the table */
+	uint32_t log_level; /* LOG_ERR ... LOG_DEBUG */
+};
+
+enum config_action { CONFIG_RUN, CONFIG_CHECK, CONFIG_CLEANUP, CONFIG_VERSION, CONFIG_HELP };
+
+/* Called once per problem, with a line for the administrator. */
+typedef void config_report_fn(void *user, const char *line);
+
+void config_defaults(struct config *c);
+
+/*
+ * Read the file PATH over what is in C. All problems of the file are reported, then -EINVAL is returned; -ENOENT when there is
+ * no such file (nothing is reported). C is only written on success.
+ */
+int config_parse_file(struct config *c, const char *path, config_report_fn *report, void *user);
+
+/*
+ * Everything at once: defaults, file (-c, or the default file if it is there), command line.
+ * Returns 0 or -EINVAL after having reported.
+ */
+int config_load(struct config *ret, enum config_action *ret_action, int argc, char **argv, config_report_fn *report,
+		void *user);
+
+void config_usage(void);
+const char *config_policy_name(uint32_t policy);
+const char *config_scope_name(uint32_t scope);
+const char *config_decide_name(uint32_t decide);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * daemon.h - the parts of a running daemon. Only main.c, which wires them, and report.c, which tells about them, include it.
+ */
+#pragma once
+
+#include <systemd/sd-event.h>
+
+#include "attachments.h"
+#include "config.h"
+#include "datapath.h"
+#include "gateway.h"
+#include "guardian.h"
+#include "queue_worker.h"
+#include "rules.h"
+
+
+struct daemon {
+	int argc;
+	char **argv;
+	struct config cfg;
+	uint64_t started_ms; /* boot clock */
+
+	sd_event *event;
+	const struct datapath_ops *ops;
+	struct datapath *datapath;
+	struct rules *rules;
+	struct attachments attachments;
+	struct queue_policy queue_policy;
+	struct queue_worker *worker[GUARDIAN_QUEUES_MAX];
+	size_t n_workers;
+	struct guardian_heartbeats *heartbeats;
+	pid_t guardian;
+	struct gateway *gateway;
+
+	sd_event_source *links_event, *links_timer, *sweep_timer, *watchdog_timer;
+	int lock_fd, links_fd;
+	int sweep_error; /* the last one that was logged */
+};
+
+/* What the varlink interface asks for (report.c); USER is the struct daemon. */
+extern const struct gateway_source daemon_report;

@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * main.c - construct in order, loop, tear down in reverse. The only file that knows all modules.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+
+#include "daemon.h"
+#include "links.h"
+#include "log.h"
+#include "util.h"
+
+#ifndef VERSION
+#define VERSION "unknown"
+#endif
+
+#define SWEEP_INTERVAL_US 250000
+#define SWEEP_RECORDS 8192	 /* per slice: a table of a million takes half a minute for a round */
+#define LINKS_SETTLE_US 20000	 /* a new interface comes as a burst of events */
+#define WORKER_STUCK_MS 5000
+
+static struct datapath_config datapath_config(const struct config *c)
+{
+	return (struct datapath_config){
+		.pin_dir = c->pin_dir,
+		.runtime_dir = c->runtime_dir,
+		.records = c->records,
+		.hold_ms = c->hold * 1000,
+		.policy = c->policy == CONFIG_UNIFY ? POLICY_UNIFY : POLICY_REPAIR,
+		.decide_at_egress = c->decide == CONFIG_DECIDE_KERNEL,
+	};
+}
+
+static void report_problem(void *user, const char *line)
+{
+	(void)user;
+	log_err("%s", line);
+}
+
+/* ---- parts that are started, in this order ---- */
+
+static int take_lock(struct daemon *d)
+{
+	char path[CONFIG_PATH_MAX + 16];
+
+	if (mkdir(d->cfg.runtime_dir, 0755) < 0 && errno != EEXIST) {
+		log_err("%s: %s", d->cfg.runtime_dir, strerror(errno));
+		return -errno;
+	}
+	snprintf(path, sizeof(path), "%s/lock", d->cfg.runtime_dir);
+	d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (d->lock_fd < 0) {
+		log_err("%s: %s", path, strerror(errno));
+		return -errno;
+	}
+	if (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+		log_err("%s is locked: tsnatd is already running (give a second one its own --runtime-dir, --pin-dir and --queue-num)",
+			path);
+		return -EBUSY;
+	}
+	return 0;
+}
+
+static int start_datapath(struct daemon *d)
+{
+	const struct datapath_config cfg = datapath_config(&d->cfg);
+	const char *error = "cannot be started";
+	int r;
+
+	d->ops = &datapath_bpf;
+	r = d->ops->open(&d->datapath, &cfg, &error);
+	if (r >= 0)
+		r = d->ops->configure(d->datapath, &cfg, true);
+	if (r < 0)
+		log_err("datapath %s: %s (%s)", d->ops->name, error, strerror(-r));
+	return r;
+}
+
+static int start_attachments(struct daemon *d)
+{
+	const char *link, *error;
+	int r;
+
+	d->attachments = (struct attachments){ .ops = d->ops, .datapath = d->datapath };
+	r = attachments_update(&d->attachments, &d->cfg, &link, &error);
+	if (r < 0) {
+		log_err("%s: %s (%s)", link, error, strerror(-r));
+		return r;
+	}
+	if (!d->attachments.n)
+		log_warn("no interface: none is named and there is no default route; waiting for one");
+	for (size_t i = 0; i < d->attachments.n; i++)
+		if (!d->attachments.link[i].ifindex)
+			log_warn("%s: there is no such interface; waiting for it", d->attachments.link[i].name);
+	return 0;
+}
+
+static void say_why_queue_failed(unsigned int num, int r)
+{
+	switch (r) {
+	case -EBUSY:
+	case -EPERM:
+		log_err("queue %u is taken by another program, or CAP_NET_ADMIN is missing: "
+			"see /proc/net/netfilter/nfnetlink_queue, choose another with --queue-num", num);
+		break;
+	case -EOPNOTSUPP:
+		log_err("the kernel has no nfnetlink_queue: modprobe nfnetlink_queue, or use --decide kernel");
+		break;
+	default:
+		log_err("queue %u: %s", num, strerror(-r));
+	}
+}
+
+static int bind_queues(struct daemon *d)
+{
+	for (uint32_t i = 0; i < d->cfg.queues; i++) {
+		const struct queue_worker_config cfg = {
+			.num = (uint16_t)(d->cfg.queue_num + i),
+			.ops = d->ops,
+			.datapath = d->datapath,
+			.policy = &d->queue_policy,
+		};
+		int r = queue_worker_new(&d->worker[i], &cfg);
+
+		if (r < 0) {
+			say_why_queue_failed(cfg.num, r);
+			return r;
+		}
+		d->n_workers++;
+	}
+	return 0;
+}
+
+static int start_workers(struct daemon *d)
+{
+	struct guardian_queue queues[GUARDIAN_QUEUES_MAX];
+	int r;
+
+	if (d->cfg.decide == CONFIG_DECIDE_KERNEL)
+		return 0;
+	r = bind_queues(d);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < d->n_workers; i++)
+		queues[i] = queue_worker_queue(d->worker[i]);
+	d->heartbeats = guardian_heartbeats_new();
+	if (!d->heartbeats)
+		return -ENOMEM;
+	d->guardian = guardian_start(queues, d->n_workers, d->heartbeats);
+	if (d->guardian < 0)
+		log_warn("no guardian process (%s): SYNs wait if the daemon hangs", strerror(-d->guardian));
+	for (size_t i = 0; i < d->n_workers && r >= 0; i++)
+		r = queue_worker_start(d->worker[i], &d->heartbeats->alive_ms[i]);
+	if (r < 0)
+		log_err("cannot start a thread: %s", strerror(-r));
+	return r;
+}
+
+static int start_rules(struct daemon *d)
+{
+	const struct rules_config cfg = { .queue_num = (uint16_t)d->cfg.queue_num, .queues = (uint16_t)d->cfg.queues };
+	const char *names[CONFIG_INTERFACES_MAX], *error = "";
+	int r;
+
+	if (d->cfg.rules == CONFIG_RULES_NONE)
+		return 0;
+	r = rules_new(&d->rules, &cfg);
+	/* left behind by a run that queued, while this one decides in the kernel */
+	if (r >= 0 && d->cfg.decide == CONFIG_DECIDE_KERNEL) {
+		r = rules_remove(d->rules);
+		rules_free(d->rules);
+		d->rules = NULL;
+		return r;
+	}
+	if (r >= 0)
+		r = rules_install(d->rules, names, attachments_names(&d->attachments, names), &error);
+	if (r < 0) {
+		log_err("nft rules: %s%s%s", error ? error : "", error && *error ? ": " : "", strerror(-r));
+		return r;
+	}
+	d->attachments.rules = d->rules;
+	return 0;
+}
+
+/* ---- events ---- */
+
+static int on_links_settled(sd_event_source *s, uint64_t usec, void *user)
+{
+	struct daemon *d = user;
+	const char *link, *error;
+	int r = attachments_update(&d->attachments, &d->cfg, &link, &error);
+
+	(void)s;
+	(void)usec;
+	if (r == -EINTR) /* interfaces changed while they were read */
+		sd_event_source_set_time_relative(d->links_timer, LINKS_SETTLE_US);
+	else if (r < 0)
+		log_err("%s: %s (%s)", link, error, strerror(-r));
+	if (r == -EINTR)
+		sd_event_source_set_enabled(d->links_timer, SD_EVENT_ONESHOT);
+	return 0;
+}
+
+static int on_links(sd_event_source *s, int fd, uint32_t revents, void *user)
+{
+	struct daemon *d = user;
+	int r = links_changed(fd);
+
+	(void)s;
+	(void)revents;
+	if (r < 0) {
+		log_err("interface events: %s", strerror(-r));
+		return r;
+	}
+	if (r == 0)
+		return 0;
+	sd_event_source_set_time_relative(d->links_timer, LINKS_SETTLE_US);
+	sd_event_source_set_enabled(d->links_timer, SD_EVENT_ONESHOT);
+	return 0;
+}
+
+static int on_sweep(sd_event_source *s, uint64_t usec, void *user)
+{
+	struct daemon *d = user;
+	struct datapath_sweep done;
+	int r = d->ops->sweep(d->datapath, (uint32_t)boot_ms(), d->cfg.hold * 1000, SWEEP_RECORDS, &done);
+
+	(void)usec;
+	if (r < 0 && r != d->sweep_error)
+		log_warn("cannot sweep the records: %s", strerror(-r));
+	d->sweep_error = r;
+	sd_event_source_set_time_relative(s, SWEEP_INTERVAL_US);
+	return sd_event_source_set_enabled(s, SD_EVENT_ONESHOT);
+}
+
+/* The main loop runs, or it would not be here; a worker that hangs must be ended by the service manager, too. */
+static int on_watchdog(sd_event_source *s, uint64_t usec, void *user)
+{
+	struct daemon *d = user;
+	uint64_t period_us;
+
+	(void)usec;
+	for (size_t i = 0; i < d->n_workers; i++)
+		if (boot_ms() - atomic_load(&d->heartbeats->alive_ms[i]) > WORKER_STUCK_MS) {
+			log_err("a queue's thread hangs: leaving it to the watchdog");
+			return 0;
+		}
+	sd_notify(0, "WATCHDOG=1");
+	if (sd_watchdog_enabled(0, &period_us) <= 0)
+		return 0;
+	sd_event_source_set_time_relative(s, period_us / 3);
+	return sd_event_source_set_enabled(s, SD_EVENT_ONESHOT);
+}
+
+static void apply_policy(struct daemon *d)
+{
+	const struct datapath_config cfg = datapath_config(&d->cfg);
+
+	atomic_store(&d->queue_policy.hold_ms, cfg.hold_ms);
+	atomic_store(&d->queue_policy.policy, cfg.policy);
+	log_set_level((int)d->cfg.log_level);
+	if (d->datapath && d->ops->configure(d->datapath, &cfg, true) < 0)
+		log_warn("the datapath did not take the new policy");
+}
+
+/* What a running daemon cannot change is named, and stays. */
+static void keep_what_needs_restart(struct config *new, const struct config *old)
+{
+	if (new->datapath != old->datapath || new->decide != old->decide || new->rules != old->rules ||
+	    new->queue_num != old->queue_num || new->queues != old->queues || new->records != old->records ||
+	    strcmp(new->state_dir, old->state_dir) != 0 || strcmp(new->runtime_dir, old->runtime_dir) != 0 ||
+	    strcmp(new->pin_dir, old->pin_dir) != 0)
+		log_warn("reload: datapath, decide, rules, queues, records and directories change with a restart only");
+	new->datapath = old->datapath;
+	new->decide = old->decide;
+	new->rules = old->rules;
+	new->queue_num = old->queue_num;
+	new->queues = old->queues;
+	new->records = old->records;
+	memcpy(new->state_dir, old->state_dir, sizeof(new->state_dir));
+	memcpy(new->runtime_dir, old->runtime_dir, sizeof(new->runtime_dir));
+	memcpy(new->pin_dir, old->pin_dir, sizeof(new->pin_dir));
+}
+
+static void reload(struct daemon *d)
+{
+	enum config_action action;
+	struct config new;
+	const char *link, *error;
+	int r;
+
+	if (config_load(&new, &action, d->argc, d->argv, report_problem, NULL) < 0) {
+		log_err("reload: the configuration is not valid; the old one stays");
+		return;
+	}
+	keep_what_needs_restart(&new, &d->cfg);
+	d->cfg = new;
+	apply_policy(d);
+	r = attachments_update(&d->attachments, &d->cfg, &link, &error);
+	if (r < 0)
+		log_err("reload: %s: %s (%s)", link, error, strerror(-r));
+	log_info("reloaded");
+}
+
+static int on_signal(sd_event_source *s, const struct signalfd_siginfo *si, void *user)
+{
+	struct daemon *d = user;
+	struct timespec now;
+
+	(void)s;
+	if (si->ssi_signo != SIGHUP)
+		return sd_event_exit(d->event, 0);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
+		   (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000);
+	reload(d);
+	sd_notify(0, "READY=1");
+	return 0;
+}
+
+static int add_events(struct daemon *d)
+{
+	uint64_t period_us;
+	int r;
+
+	/* before the links are read: what changes in between is not missed */
+	d->links_fd = links_watch();
+	r = d->links_fd < 0 ? d->links_fd :
+			      sd_event_add_io(d->event, &d->links_event, d->links_fd, EPOLLIN, on_links, d);
+	if (r >= 0)
+		r = sd_event_add_time_relative(d->event, &d->links_timer, CLOCK_BOOTTIME, LINKS_SETTLE_US, 1000,
+					       on_links_settled, d);
+	if (r >= 0)
+		r = sd_event_add_time_relative(d->event, &d->sweep_timer, CLOCK_BOOTTIME, SWEEP_INTERVAL_US, 0,
+					       on_sweep, d);
+	if (r >= 0 && sd_watchdog_enabled(0, &period_us) > 0)
+		r = sd_event_add_time_relative(d->event, &d->watchdog_timer, CLOCK_BOOTTIME, 0, 0, on_watchdog, d);
+	if (r < 0)
+		log_err("event loop: %s", strerror(-r));
+	return r;
+}
+
+static int start_gateway(struct daemon *d)
+{
+	char path[CONFIG_PATH_MAX + 32];
+	int r;
+
+	snprintf(path, sizeof(path), "%s/io.tsnatd.Gateway", d->cfg.runtime_dir);
+	r = gateway_new(&d->gateway, d->event, path, &daemon_report, d);
+	if (r < 0)
+		log_err("%s: %s", path, strerror(-r));
+	return r;
+}
+
+static int block_signals(struct daemon *d)
+{
+	static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
+	sigset_t set;
+	int r = sd_event_default(&d->event);
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		sigaddset(&set, signals[i]);
+	/* before any thread starts, so that all inherit it and the event loop alone gets them */
+	if (r < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return -EINVAL;
+	signal(SIGPIPE, SIG_IGN);
+	for (size_t i = 0; i < ARRAY_SIZE(signals) && r >= 0; i++)
+		r = sd_event_add_signal(d->event, NULL, signals[i], on_signal, d);
+	return r;
+}
+
+/* Kernels before 5.11 charge maps to RLIMIT_MEMLOCK; where it cannot be raised the load says so. */
+static void raise_memlock(void)
+{
+	const struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
+
+	if (setrlimit(RLIMIT_MEMLOCK, &all) < 0)
+		log_debug("RLIMIT_MEMLOCK: %s", strerror(errno));
+}
+
+/* ---- the whole ---- */
+
+static void stop(struct daemon *d)
+{
+	const struct datapath_config cfg = datapath_config(&d->cfg);
+
+	sd_notify(0, "STOPPING=1");
+	gateway_free(d->gateway);
+	/* first no new SYN is queued, then those that wait get their verdicts; only then the base chains may go */
+	if (d->rules)
+		rules_pause(d->rules);
+	for (size_t i = 0; i < d->n_workers; i++)
+		queue_worker_stop(d->worker[i]);
+	guardian_stop(d->guardian);
+	if (d->rules && rules_remove(d->rules) < 0)
+		log_warn("the nft rules could not be removed");
+	rules_free(d->rules);
+	/* the filters stay for live connections; new ones are none of their business from now on */
+	if (d->datapath)
+		d->ops->configure(d->datapath, &cfg, false);
+	if (d->ops)
+		d->ops->close(d->datapath);
+	sd_event_source_unref(d->links_event);
+	sd_event_source_unref(d->links_timer);
+	sd_event_source_unref(d->sweep_timer);
+	sd_event_source_unref(d->watchdog_timer);
+	close_fd(&d->links_fd);
+	sd_event_unref(d->event);
+	close_fd(&d->lock_fd);
+}
+
+static int start(struct daemon *d)
+{
+	int r = take_lock(d);
+
+	if (r >= 0)
+		r = block_signals(d);
+	if (r >= 0)
+		r = start_datapath(d);
+	if (r >= 0)
+		r = add_events(d);
+	if (r >= 0)
+		r = start_attachments(d);
+	if (r >= 0) {
+		apply_policy(d);
+		r = start_workers(d);
+	}
+	/* rules after workers: a rule without a listener would only bypass */
+	if (r >= 0)
+		r = start_rules(d);
+	if (r >= 0)
+		r = start_gateway(d);
+	return r;
+}
+
+static int run(int argc, char **argv, const struct config *cfg)
+{
+	struct daemon d = { .argc = argc, .argv = argv, .cfg = *cfg, .lock_fd = -1, .links_fd = -1 };
+	int r;
+
+	d.started_ms = boot_ms();
+	raise_memlock();
+	r = start(&d);
+	if (r >= 0) {
+		log_info("tsnatd %s: policy %s, datapath %s, decisions in the %s", VERSION,
+			 config_policy_name(cfg->policy), d.ops->name, config_decide_name(cfg->decide));
+		sd_notify(0, "READY=1");
+		r = sd_event_loop(d.event);
+	}
+	stop(&d);
+	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int cleanup(const struct config *cfg)
+{
+	const struct datapath_config dp = datapath_config(cfg);
+	const struct rules_config rules_cfg = { .queue_num = (uint16_t)cfg->queue_num, .queues = 1 };
+	struct daemon d = { .cfg = *cfg, .lock_fd = -1 };
+	struct rules *rules = NULL;
+	int r = take_lock(&d);
+
+	if (r < 0)
+		return EXIT_FAILURE;
+	r = rules_new(&rules, &rules_cfg);
+	if (r >= 0)
+		r = rules_remove(rules);
+	rules_free(rules);
+	if (r < 0)
+		log_err("nft rules: %s", strerror(-r));
+	if (datapath_bpf.cleanup(&dp) < 0)
+		r = -EIO;
+	close_fd(&d.lock_fd);
+	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	enum config_action action;
+	struct config cfg;
+
+	log_open(LOG_INFO);
+	if (config_load(&cfg, &action, argc, argv, report_problem, NULL) < 0)
+		return 2;
+	log_set_level((int)cfg.log_level);
+	switch (action) {
+	case CONFIG_HELP:
+		config_usage();
+		return EXIT_SUCCESS;
+	case CONFIG_VERSION:
+		puts("tsnatd " VERSION);
+		return EXIT_SUCCESS;
+	case CONFIG_CHECK:
+		return EXIT_SUCCESS;
+	case CONFIG_CLEANUP:
+		return cleanup(&cfg);
+	case CONFIG_RUN:
+		return run(argc, argv, &cfg);
+	}
+	return EXIT_FAILURE;
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * report.c - what the daemon tells about itself, collected from its parts.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon.h"
+#include "util.h"
+
+#ifndef VERSION
+#define VERSION "unknown"
+#endif
+
+#define PROBLEMS_MAX 16
+#define DESTINATIONS_MAX 4096
+
+static int report_statistics(void *user, uint64_t ret[COUNTER_COUNT])
+{
+	struct daemon *d = user;
+
+	memset(ret, 0, COUNTER_COUNT * sizeof(*ret));
+	for (size_t i = 0; i < d->n_workers; i++) {
+		queue_worker_counters(d->worker[i], ret);
+		ret[COUNTER_GUARDIAN_VERDICTS] += atomic_load(&d->heartbeats->accepted[i]);
+	}
+	return d->ops->counters(d->datapath, ret);
+}
+
+static const char *rules_state(const struct daemon *d)
+{
+	if (!d->rules)
+		return "none";
+	if (rules_present(d->rules) == 0)
+		return "missing";
+	return rules_get_kind(d->rules) == RULES_NFQUEUE ? "NFQUEUE" : "queue";
+}
+
+static void add_problem(const char **problems, size_t *n, const char *text)
+{
+	if (*n < PROBLEMS_MAX)
+		problems[(*n)++] = text;
+}
+
+static bool all_realtime(const struct daemon *d)
+{
+	for (size_t i = 0; i < d->n_workers; i++)
+		if (!queue_worker_is_realtime(d->worker[i]))
+			return false;
+	return d->n_workers > 0;
+}
+
+static void find_problems(struct daemon *d, struct gateway_status *s, const char **problems)
+{
+	static char text[PROBLEMS_MAX][128];
+	size_t n = 0;
+
+	if (!d->attachments.n)
+		add_problem(problems, &n, "no interface: none is named and there is no default route");
+	for (size_t i = 0; i < d->attachments.n && n < PROBLEMS_MAX; i++) {
+		const struct attachment *a = &d->attachments.link[i];
+
+		if (a->attached)
+			continue;
+		snprintf(text[n], sizeof(text[n]), "%s: %s", a->name,
+			 a->ifindex ? "the programs are not attached" : "there is no such interface now");
+		add_problem(problems, &n, text[n]);
+	}
+	if (!strcmp(s->rules, "missing"))
+		add_problem(problems, &n, "the nft rules are missing: SYNs are not queued");
+	if (d->n_workers && !s->realtime)
+		add_problem(problems, &n, "no real-time priority: under load queued SYNs may clash");
+	s->problems = problems;
+	s->n_problems = n;
+}
+
+static int report_status(void *user, struct gateway_status *ret)
+{
+	static struct gateway_link links[CONFIG_INTERFACES_MAX];
+	static const char *problems[PROBLEMS_MAX];
+	struct daemon *d = user;
+
+	for (size_t i = 0; i < d->attachments.n; i++)
+		links[i] = (struct gateway_link){ .name = d->attachments.link[i].name,
+						  .ifindex = d->attachments.link[i].ifindex,
+						  .attached = d->attachments.link[i].attached };
+	*ret = (struct gateway_status){
+		.version = VERSION,
+		.datapath = d->ops->name,
+		.decide = config_decide_name(d->cfg.decide),
+		.policy = config_policy_name(d->cfg.policy),
+		.scope = config_scope_name(d->cfg.scope),
+		.rules = rules_state(d),
+		.mapping = d->n_workers && queue_worker_has_mapping(d->worker[0]) ? "packet" : "none",
+		.realtime = all_realtime(d),
+		.uptime_ms = boot_ms() - d->started_ms,
+		.hold_s = d->cfg.hold,
+		.records_limit = d->cfg.records,
+		.links = links,
+		.n_links = d->attachments.n,
+	};
+	find_problems(d, ret, problems);
+	return 0;
+}
+
+struct connections_to {
+	gateway_connection_fn *fn;
+	void *user;
+};
+
+/* Closed connections have records, too, but they are no connections any more. */
+static int open_connection(void *user, const struct tuple *t, const struct record *r)
+{
+	const struct connections_to *to = user;
+	const uint32_t fins = RECORD_FIN_OUT | RECORD_FIN_IN;
+
+	if ((r->state & fins) == fins || r->state & RECORD_RESET)
+		return 0;
+	return to->fn(to->user, t, r);
+}
+
+static int report_connections(void *user, gateway_connection_fn *fn, void *fn_user)
+{
+	struct daemon *d = user;
+	struct connections_to to = { fn, fn_user };
+
+	return d->ops->each(d->datapath, open_connection, &to);
+}
+
+/* Destinations seen so far, as an open-addressed hash table of fixed size. */
+struct destinations {
+	struct gateway_destination d[DESTINATIONS_MAX * 2];
+	size_t n;
+};
+
+static struct gateway_destination *find_destination(struct destinations *all, const struct tuple *t)
+{
+	uint32_t h = 2166136261u;
+
+	for (int i = 0; i < 16; i++)
+		h = (h ^ t->dst[i]) * 16777619u;
+	h = (h ^ t->dport_be) * 16777619u;
+	for (size_t i = 0; i < ARRAY_SIZE(all->d); i++) {
+		struct gateway_destination *d = &all->d[(h + i) % ARRAY_SIZE(all->d)];
+
+		if (d->records && !memcmp(d->addr, t->dst, 16) && d->port_be == t->dport_be)
+			return d;
+		if (d->records)
+			continue;
+		if (all->n == DESTINATIONS_MAX)
+			return NULL; /* the bound: what comes later in the table is left out */
+		all->n++;
+		memcpy(d->addr, t->dst, 16);
+		d->port_be = t->dport_be;
+		return d;
+	}
+	return NULL;
+}
+
+static int count_destination(void *user, const struct tuple *t, const struct record *r)
+{
+	struct gateway_destination *d = find_destination(user, t);
+
+	if (!d)
+		return 0;
+	d->records++;
+	d->shifted += r->shift != 0;
+	d->refused += (r->state & RECORD_FLOOR) != 0;
+	return 0;
+}
+
+static int report_destinations(void *user, gateway_destination_fn *fn, void *fn_user)
+{
+	struct daemon *d = user;
+	_cleanup_free_ struct destinations *all = calloc(1, sizeof(*all));
+	int r;
+
+	if (!all)
+		return -ENOMEM;
+	r = d->ops->each(d->datapath, count_destination, all);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(all->d); i++)
+		if (all->d[i].records)
+			r = fn(fn_user, &all->d[i]);
+	return r;
+}
+
+static uint32_t report_now_ms(void *user)
+{
+	(void)user;
+	return (uint32_t)boot_ms();
+}
+
+const struct gateway_source daemon_report = {
+	.statistics = report_statistics,
+	.status = report_status,
+	.each_connection = report_connections,
+	.each_destination = report_destinations,
+	.now_ms = report_now_ms,
+};
