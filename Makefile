@@ -13,7 +13,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
 CFLAGS ?= -O2 -g
 ALL_CFLAGS = -std=gnu17 $(WARN) -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I$(B) -Idaemon $(CFLAGS) $(SAN)
 
-DAEMON_PKGS := libbpf libmnl libnftnl libnetfilter_queue libnetfilter_conntrack libsystemd libconfig json-c
+DAEMON_PKGS := zlib libnfnetlink libbpf libmnl libnftnl libnetfilter_queue libnetfilter_conntrack libsystemd libconfig json-c
 CTL_PKGS := libsystemd json-c
 
 # tsnatctl is tsnatctl.c, ctl_*.c and the interface's text; the daemon is everything else

@@ -20,6 +20,7 @@ enum option_kind {
 	OPTION_INTERFACES, /* a list */
 	OPTION_PREFIXES,   /* a list */
 	OPTION_LOG_LEVEL,
+	OPTION_BOOL, /* uint32_t; true and false in the file */
 };
 
 struct option_def {
@@ -53,6 +54,7 @@ static const struct option_def options[] = {
 	{ "queues", OPTION_NUMBER, AT(queues), .min = 1, .max = 64 },
 	{ "hold", OPTION_NUMBER, AT(hold), .min = 1, .max = 86400 },
 	{ "records", OPTION_NUMBER, AT(records), .min = 1, .max = 1u << 26, .file_only = true },
+	{ "conntrack_events", OPTION_BOOL, AT(conntrack_events), .file_only = true },
 	{ "log_level", OPTION_LOG_LEVEL, AT(log_level) },
 };
 
@@ -85,6 +87,7 @@ void config_defaults(struct config *c)
 		.queues = 1,
 		.hold = 300,
 		.records = 1u << 20,
+		.conntrack_events = 1,
 		.log_level = LOG_INFO,
 	};
 }
@@ -206,6 +209,8 @@ static const char *set_word(struct config *c, const struct option_def *o, const 
 		return add_prefix(c, word);
 	case OPTION_LOG_LEVEL:
 		return set_log_level(to, word);
+	case OPTION_BOOL:
+		break; /* never a word */
 	}
 	return "cannot be set";
 }
@@ -254,6 +259,11 @@ static void read_setting(struct config *c, config_setting_t *s, const char *path
 			why = "must be a number";
 		else
 			why = set_number(o, (uint32_t *)((char *)c + o->offset), config_setting_get_int64(s));
+	} else if (o->kind == OPTION_BOOL) {
+		if (type != CONFIG_TYPE_BOOL)
+			why = "must be true or false";
+		else
+			*(uint32_t *)((char *)c + o->offset) = (uint32_t)config_setting_get_bool(s);
 	} else if (type != CONFIG_TYPE_STRING) {
 		why = "must be a string in quotes";
 	} else {

@@ -8,11 +8,14 @@
 
 #include "attachments.h"
 #include "config.h"
+#include "conntrack.h"
 #include "datapath.h"
 #include "gateway.h"
 #include "guardian.h"
 #include "queue_worker.h"
 #include "rules.h"
+#include "saver.h"
+#include "sweeper.h"
 
 
 struct daemon {
@@ -33,9 +36,14 @@ struct daemon {
 	pid_t guardian;
 	struct gateway *gateway;
 
-	sd_event_source *links_event, *links_timer, *sweep_timer, *watchdog_timer;
+	struct tsclock clock;
+	struct conntrack *conntrack;
+	struct sweeper *sweeper;
+	struct saver *saver;
+
+	sd_event_source *links_event, *links_timer, *mappings_event, *watchdog_timer;
 	int lock_fd, links_fd;
-	int sweep_error; /* the last one that was logged */
+	uint64_t event_overruns; /* conntrack events that were lost */
 };
 
 /* What the varlink interface asks for (report.c); USER is the struct daemon. */

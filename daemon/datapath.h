@@ -21,7 +21,7 @@ struct datapath_config {
 	uint32_t records;	 /* bound of the table */
 	uint32_t hold_ms;
 	enum policy policy;
-	bool decide_at_egress; /* no queue: the datapath sees every SYN first */
+	struct tsclock clock;	/* policy unify */
 };
 
 struct datapath_link {
@@ -44,6 +44,10 @@ struct datapath_sweep {
 };
 
 typedef int datapath_each_fn(void *user, const struct tuple *t, const struct record *r);
+typedef int datapath_destination_fn(void *user, const struct destination_key *k, const struct destination *d);
+
+/* Does conntrack still know the connection? 1 yes, 0 no, -errno when it cannot be asked. */
+typedef int datapath_alive_fn(void *user, const struct tuple *t);
 
 /*
  * All return 0 or -errno unless they say otherwise. lookup and propose are called by workers, at any time and from several threads;
@@ -54,7 +58,9 @@ struct datapath_ops {
 	int (*open)(struct datapath **ret, const struct datapath_config *cfg, const char **ret_error);
 	void (*close)(struct datapath *dp);
 
-	/* Settings that a reload changes: policy, hold, and whether new connections are decided at all. */
+	/* 1 when the table is one that an earlier run left, which then used RET_CLOCK; 0 when it is new. */
+	int (*live)(struct datapath *dp, struct tsclock *ret_clock);
+	/* Settings that a reload changes: policy, clock, hold, and whether new connections are decided at all. */
 	int (*configure)(struct datapath *dp, const struct datapath_config *cfg, bool active);
 
 	int (*attach)(struct datapath *dp, const struct datapath_link *link, const char **ret_error);
@@ -66,14 +72,26 @@ struct datapath_ops {
 
 	/* -ENOENT when the tuple has no record. */
 	int (*lookup)(struct datapath *dp, const struct tuple *t, struct record *ret);
+	/* The clock's part of a decision about the tuple; IN has the time. */
+	void (*set_clock)(struct datapath *dp, const struct tuple *t, struct decide_input *in);
 	/* Install the decision about the SYN with this ISN, before its verdict. INSIDE may be NULL. */
 	int (*propose)(struct datapath *dp, const struct tuple *t, uint32_t isn, uint32_t shift,
 		       const struct inside *inside, uint32_t now_ms);
 
-	/* Look at the next MAX records and remove expired ones. */
-	int (*sweep)(struct datapath *dp, uint32_t now_ms, uint32_t hold_ms, uint32_t max,
-		     struct datapath_sweep *ret);
+	/*
+	 * Look at the next records, at least MAX if there are as many, and remove expired ones; of shifted connections that fell silent only those
+	 * that ALIVE, if it is not NULL, does not know any more.
+	 */
+	int (*sweep)(struct datapath *dp, uint32_t now_ms, uint32_t hold_ms, uint32_t max, datapath_alive_fn *alive,
+		     void *user, struct datapath_sweep *ret);
+	/* From any thread; ends early with FN's result if that is not 0. */
 	int (*each)(struct datapath *dp, datapath_each_fn *fn, void *user);
+	int (*each_destination)(struct datapath *dp, datapath_destination_fn *fn, void *user);
+	/* Put back what was saved; not over what is there (-EEXIST). Before attach alone. */
+	int (*restore)(struct datapath *dp, const struct tuple *t, const struct record *r);
+	int (*restore_destination)(struct datapath *dp, const struct destination_key *k, const struct destination *d);
+	/* Note the connection's tuple before NAT. -ENOENT when the tuple has no record. */
+	int (*set_inside)(struct datapath *dp, const struct tuple *t, const struct inside *inside);
 	/* Add the datapath's counters to COUNTERS[COUNTER_COUNT]. */
 	int (*counters)(struct datapath *dp, uint64_t *counters);
 	/* Forget everything: hooks on all links, records, pins. */

@@ -28,16 +28,24 @@
 
 #define SWEEP_BATCH 1024
 
+/* Where a walk through the table is; the buffers belong to whoever walks. */
+struct batch {
+	uint32_t cursor;
+	bool begun;
+	uint32_t n;
+	struct tuple keys[SWEEP_BATCH];
+	struct record values[SWEEP_BATCH];
+};
+
 struct datapath {
 	struct tsnat_bpf *skel;
-	int records_fd, proposals_fd, control_fd;
+	int records_fd, proposals_fd, destinations_fd, control_fd;
 	int cpus;
+	bool was_live;	    /* the maps were there before us */
+	uint32_t records;   /* the table's bound */
+	struct tsclock clock;
 
-	/* where the sweep goes on */
-	uint32_t cursor;
-	bool in_round;
-	struct tuple *keys;
-	struct record *values;
+	struct batch *sweep; /* where the sweep goes on */
 };
 
 static int libbpf_message(enum libbpf_print_level level, const char *fmt, va_list ap)
@@ -84,7 +92,7 @@ static void adopt_map(struct bpf_object *obj, uint32_t id)
 	bpf_map__reuse_fd(map, fd);
 }
 
-static void adopt_running_maps(struct bpf_object *obj)
+static bool adopt_running_maps(struct bpf_object *obj)
 {
 	struct if_nameindex *ifs = if_nameindex();
 	uint32_t ids[16] = { 0 };
@@ -96,15 +104,16 @@ static void adopt_running_maps(struct bpf_object *obj)
 		prog = running_program(BPF_TC_EGRESS, i->if_index);
 	if_freenameindex(ifs);
 	if (!prog)
-		return;
+		return false;
 	fd = bpf_prog_get_fd_by_id(prog);
 	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) < 0) {
 		log_warn("a program of an earlier run is attached, but its maps cannot be opened: its connections lose their shifts");
-		return;
+		return false;
 	}
 	log_notice("the pinned maps are gone, taking over those of the running program");
 	for (uint32_t i = 0; i < info.nr_map_ids && i < ARRAY_SIZE(ids); i++)
 		adopt_map(obj, ids[i]);
+	return true;
 }
 
 static void pin_path(char *buf, size_t size, const char *dir, const char *name)
@@ -157,8 +166,7 @@ static int load(struct datapath *dp, const struct datapath_config *cfg, const ch
 	}
 	bpf_map__set_max_entries(dp->skel->maps.records, cfg->records);
 	r = set_pins(dp->skel->obj, cfg->pin_dir);
-	if (r == 0)
-		adopt_running_maps(dp->skel->obj);
+	dp->was_live = r > 0 || (r == 0 && adopt_running_maps(dp->skel->obj));
 	if (r >= 0)
 		r = tsnat_bpf__load(dp->skel);
 	if (r < 0)
@@ -172,8 +180,7 @@ static void bpf_close(struct datapath *dp)
 	if (!dp)
 		return;
 	tsnat_bpf__destroy(dp->skel);
-	free(dp->keys);
-	free(dp->values);
+	free(dp->sweep);
 	free(dp);
 }
 
@@ -184,8 +191,10 @@ static int bpf_configure(struct datapath *dp, const struct datapath_config *cfg,
 		.active = active,
 		.policy = cfg->policy,
 		.hold_ms = cfg->hold_ms,
+		.clock = cfg->clock,
 	};
 
+	dp->clock = cfg->clock;
 	return bpf_map_update_elem(bpf_map__fd(dp->skel->maps.settings), &zero, &set, BPF_ANY);
 }
 
@@ -197,19 +206,31 @@ static int bpf_open(struct datapath **ret, const struct datapath_config *cfg, co
 	libbpf_set_print(libbpf_message);
 	if (!dp)
 		return -ENOMEM;
-	dp->keys = calloc(SWEEP_BATCH, sizeof(*dp->keys));
-	dp->values = calloc(SWEEP_BATCH, sizeof(*dp->values));
+	dp->sweep = calloc(1, sizeof(*dp->sweep));
 	dp->cpus = libbpf_num_possible_cpus();
-	r = dp->keys && dp->values && dp->cpus > 0 ? load(dp, cfg, ret_error) : -ENOMEM;
+	r = dp->sweep && dp->cpus > 0 ? load(dp, cfg, ret_error) : -ENOMEM;
 	if (r < 0) {
 		bpf_close(dp);
 		return r;
 	}
 	dp->records_fd = bpf_map__fd(dp->skel->maps.records);
 	dp->proposals_fd = bpf_map__fd(dp->skel->maps.proposals);
+	dp->destinations_fd = bpf_map__fd(dp->skel->maps.destinations);
+	dp->records = bpf_map__max_entries(dp->skel->maps.records);
 	dp->control_fd = bpf_program__fd(dp->skel->progs.tsnat_control);
 	*ret = dp;
 	return 0;
+}
+
+static int bpf_live(struct datapath *dp, struct tsclock *ret_clock)
+{
+	const uint32_t zero = 0;
+	struct settings set;
+
+	if (!dp->was_live || bpf_map_lookup_elem(bpf_map__fd(dp->skel->maps.settings), &zero, &set) < 0)
+		return 0;
+	*ret_clock = set.clock;
+	return 1;
 }
 
 /* ---- hooks ---- */
@@ -376,6 +397,18 @@ static int bpf_lookup(struct datapath *dp, const struct tuple *t, struct record 
 	return bpf_map_lookup_elem(dp->records_fd, t, ret) < 0 ? -errno : 0;
 }
 
+static void bpf_set_clock(struct datapath *dp, const struct tuple *t, struct decide_input *in)
+{
+	struct destination_key k;
+	struct destination d;
+	bool known = false;
+
+	destination_of(t, &k);
+	if (dp->clock.scope == SCOPE_DESTINATION)
+		known = bpf_map_lookup_elem(dp->destinations_fd, &k, &d) == 0;
+	decide_set_clock(in, &dp->clock, t, known ? &d : NULL);
+}
+
 static int bpf_propose(struct datapath *dp, const struct tuple *t, uint32_t isn, uint32_t shift,
 		       const struct inside *inside, uint32_t now_ms)
 {
@@ -400,84 +433,146 @@ static int control(struct datapath *dp, enum control_op op, const struct control
 	return bpf_prog_test_run_opts(dp->control_fd, &opts) < 0 ? -errno : (int)opts.retval;
 }
 
+/* A sweep under way. */
+struct sweep {
+	struct datapath *dp;
+	uint32_t now_ms, hold_ms;
+	datapath_alive_fn *alive;
+	void *user;
+	struct control_key dead[CONTROL_KEYS];
+	uint32_t n_dead, removed;
+};
+
 /*
  * A record looks expired here, but its tuple may get a SYN before it is removed. That is settled in the kernel: see sweep_one() in
  * tsnat.bpf.c, which removes only what is still in the state that was read here and has still been silent.
  */
-static uint32_t sweep_batch(struct datapath *dp, uint32_t n, uint32_t now_ms, uint32_t hold_ms)
+static void sweep_remove(struct sweep *s)
 {
-	struct control_key dead[CONTROL_KEYS];
-	uint32_t n_dead = 0, removed = 0;
+	int done = s->n_dead ? control(s->dp, CONTROL_SWEEP, s->dead, s->n_dead, s->now_ms) : 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		const struct record *r = &dp->values[i];
-		uint32_t limit = record_limit_ms(r, hold_ms);
-		int done;
-
-		if (ms_expired(now_ms, r->seen_ms, limit))
-			dead[n_dead++] = (struct control_key){ .tuple = dp->keys[i], .state = r->state, .limit_ms = limit };
-		if (n_dead == CONTROL_KEYS || (i + 1 == n && n_dead)) {
-			done = control(dp, CONTROL_SWEEP, dead, n_dead, now_ms);
-			removed += done > 0 ? (uint32_t)done : 0;
-			n_dead = 0;
-		}
-	}
-	return removed;
+	s->removed += done > 0 ? (uint32_t)done : 0;
+	s->n_dead = 0;
 }
 
-/* Read the next records into keys and values. Returns 1 at the end of the table, 0 before, or -errno. */
-static int next_batch(struct datapath *dp, bool first, uint32_t *cursor, uint32_t *ret_n)
+static void sweep_record(struct sweep *s, const struct tuple *t, const struct record *r)
 {
-	uint32_t n = SWEEP_BATCH, next = *cursor;
-	int r = bpf_map_lookup_batch(dp->records_fd, first ? NULL : cursor, &next, dp->keys, dp->values, &n, NULL);
+	uint32_t limit = record_limit_ms(r, s->hold_ms);
 
-	if (r < 0 && errno != ENOENT)
+	if (s->alive && r->shift && record_is_open(r) && ms_expired(s->now_ms, r->seen_ms, s->hold_ms) &&
+	    s->alive(s->user, t) == 0)
+		limit = s->hold_ms;
+	if (!ms_expired(s->now_ms, r->seen_ms, limit))
+		return;
+	s->dead[s->n_dead++] = (struct control_key){ .tuple = *t, .state = r->state, .limit_ms = limit };
+	if (s->n_dead == CONTROL_KEYS)
+		sweep_remove(s);
+}
+
+/* Read the next records. Returns 1 at the end of the table, 0 before, or -errno. */
+static int next_batch(struct datapath *dp, struct batch *b)
+{
+	uint32_t next = b->cursor;
+	int r;
+
+	b->n = SWEEP_BATCH;
+	r = bpf_map_lookup_batch(dp->records_fd, b->begun ? &b->cursor : NULL, &next, b->keys, b->values, &b->n, NULL);
+	if (r < 0 && errno != ENOENT) {
+		b->begun = false; /* begin again next time */
+		b->n = 0;
 		return -errno;
-	*cursor = next;
-	*ret_n = n;
+	}
+	b->cursor = next;
+	b->begun = r == 0;
 	return r < 0;
 }
 
-static int bpf_sweep(struct datapath *dp, uint32_t now_ms, uint32_t hold_ms, uint32_t max, struct datapath_sweep *ret)
+static int bpf_sweep(struct datapath *dp, uint32_t now_ms, uint32_t hold_ms, uint32_t max, datapath_alive_fn *alive,
+		     void *user, struct datapath_sweep *ret)
 {
-	*ret = (struct datapath_sweep){ 0 };
-	while (ret->scanned < max) {
-		uint32_t n;
-		int r = next_batch(dp, !dp->in_round, &dp->cursor, &n);
+	struct sweep s = { .dp = dp, .now_ms = now_ms, .hold_ms = hold_ms, .alive = alive, .user = user };
+	struct batch *b = dp->sweep;
+	int r = 0;
 
-		if (r < 0) {
-			dp->in_round = false; /* begin again next time */
-			return r;
-		}
-		dp->in_round = true;
-		ret->scanned += n;
-		ret->removed += sweep_batch(dp, n, now_ms, hold_ms);
-		if (r == 1) {
-			dp->in_round = false;
-			ret->complete = true;
-			return 0;
-		}
+	*ret = (struct datapath_sweep){ 0 };
+	while (ret->scanned < max && r == 0) {
+		r = next_batch(dp, b);
+		for (uint32_t i = 0; i < b->n; i++)
+			sweep_record(&s, &b->keys[i], &b->values[i]);
+		sweep_remove(&s);
+		ret->scanned += b->n;
 	}
-	return 0;
+	ret->removed = s.removed;
+	ret->complete = r == 1;
+	return r < 0 ? r : 0;
 }
 
 static int bpf_each(struct datapath *dp, datapath_each_fn *fn, void *user)
 {
-	uint32_t cursor = 0, n = 0;
-	int end, r;
+	_cleanup_free_ struct batch *b = calloc(1, sizeof(*b));
+	int end = 0, r = 0;
 
-	for (bool first = true;; first = false) {
-		end = next_batch(dp, first, &cursor, &n);
-		if (end < 0)
-			return end;
-		for (uint32_t i = 0; i < n; i++) {
-			r = fn(user, &dp->keys[i], &dp->values[i]);
-			if (r != 0)
-				return r;
-		}
-		if (end)
-			return 0;
+	if (!b)
+		return -ENOMEM;
+	while (end == 0 && r == 0) {
+		end = next_batch(dp, b);
+		for (uint32_t i = 0; i < b->n && r == 0; i++)
+			r = fn(user, &b->keys[i], &b->values[i]);
 	}
+	return end < 0 ? end : r;
+}
+
+static int bpf_each_destination(struct datapath *dp, datapath_destination_fn *fn, void *user)
+{
+	struct destination_key k, next;
+	struct destination d;
+	int r = 0;
+	bool more = bpf_map_get_next_key(dp->destinations_fd, NULL, &k) == 0;
+
+	/* a key that vanished in between starts the walk again: bounded all the same */
+	for (uint32_t i = 0; more && r == 0 && i < 2 * bpf_map__max_entries(dp->skel->maps.destinations); i++) {
+		if (bpf_map_lookup_elem(dp->destinations_fd, &k, &d) == 0)
+			r = fn(user, &k, &d);
+		more = bpf_map_get_next_key(dp->destinations_fd, &k, &next) == 0;
+		k = next;
+	}
+	return r;
+}
+
+/* ---- what was saved ---- */
+
+/* The gauges are differences of counters: what comes back counts as made. Nobody else counts yet. */
+static int count_restored(struct datapath *dp, enum counter which)
+{
+	_cleanup_free_ uint64_t *per_cpu = calloc((size_t)dp->cpus, sizeof(*per_cpu));
+	int fd = bpf_map__fd(dp->skel->maps.counters);
+
+	if (!per_cpu || bpf_map_lookup_elem(fd, &which, per_cpu) < 0)
+		return -ENOMEM;
+	per_cpu[0]++;
+	return bpf_map_update_elem(fd, &which, per_cpu, BPF_ANY) < 0 ? -errno : 0;
+}
+
+static int bpf_restore(struct datapath *dp, const struct tuple *t, const struct record *r)
+{
+	if (bpf_map_update_elem(dp->records_fd, t, r, BPF_NOEXIST) < 0)
+		return -errno;
+	if (r->state & RECORD_LIVE)
+		count_restored(dp, COUNTER_SHIFTS_STARTED);
+	return count_restored(dp, COUNTER_RECORDS_CREATED);
+}
+
+static int bpf_restore_destination(struct datapath *dp, const struct destination_key *k, const struct destination *d)
+{
+	return bpf_map_update_elem(dp->destinations_fd, k, d, BPF_NOEXIST) < 0 ? -errno : 0;
+}
+
+static int bpf_set_inside(struct datapath *dp, const struct tuple *t, const struct inside *inside)
+{
+	const struct control_key k = { .tuple = *t, .inside = *inside };
+	int r = control(dp, CONTROL_INSIDE, &k, 1, 0);
+
+	return r < 0 ? r : r == 0 ? -ENOENT : 0;
 }
 
 static int bpf_counters(struct datapath *dp, uint64_t *counters)
@@ -499,15 +594,21 @@ const struct datapath_ops datapath_bpf = {
 	.name = "bpf",
 	.open = bpf_open,
 	.close = bpf_close,
+	.live = bpf_live,
 	.configure = bpf_configure,
 	.attach = bpf_attach,
 	.detach = bpf_detach,
 	.attached = bpf_attached,
 	.set_externals = bpf_set_externals,
 	.lookup = bpf_lookup,
+	.set_clock = bpf_set_clock,
 	.propose = bpf_propose,
 	.sweep = bpf_sweep,
 	.each = bpf_each,
+	.each_destination = bpf_each_destination,
+	.restore = bpf_restore,
+	.restore_destination = bpf_restore_destination,
+	.set_inside = bpf_set_inside,
 	.counters = bpf_counters,
 	.cleanup = bpf_cleanup,
 };

@@ -13,6 +13,7 @@
 
 #include "daemon.h"
 #include "links.h"
+#include "state.h"
 #include "log.h"
 #include "util.h"
 
@@ -20,12 +21,10 @@
 #define VERSION "unknown"
 #endif
 
-#define SWEEP_INTERVAL_US 250000
-#define SWEEP_RECORDS 8192	 /* per slice: a table of a million takes half a minute for a round */
 #define LINKS_SETTLE_US 20000	 /* a new interface comes as a burst of events */
 #define WORKER_STUCK_MS 5000
 
-static struct datapath_config datapath_config(const struct config *c)
+static struct datapath_config datapath_config(const struct config *c, const struct tsclock *clock)
 {
 	return (struct datapath_config){
 		.pin_dir = c->pin_dir,
@@ -33,7 +32,7 @@ static struct datapath_config datapath_config(const struct config *c)
 		.records = c->records,
 		.hold_ms = c->hold * 1000,
 		.policy = c->policy == CONFIG_UNIFY ? POLICY_UNIFY : POLICY_REPAIR,
-		.decide_at_egress = c->decide == CONFIG_DECIDE_KERNEL,
+		.clock = *clock,
 	};
 }
 
@@ -45,14 +44,20 @@ static void report_problem(void *user, const char *line)
 
 /* ---- parts that are started, in this order ---- */
 
+static int make_directory(const char *path, mode_t mode)
+{
+	if (mkdir(path, mode) == 0 || errno == EEXIST)
+		return 0;
+	log_err("%s: %s", path, strerror(errno));
+	return -errno;
+}
+
 static int take_lock(struct daemon *d)
 {
 	char path[CONFIG_PATH_MAX + 16];
 
-	if (mkdir(d->cfg.runtime_dir, 0755) < 0 && errno != EEXIST) {
-		log_err("%s: %s", d->cfg.runtime_dir, strerror(errno));
-		return -errno;
-	}
+	if (make_directory(d->cfg.runtime_dir, 0755) < 0)
+		return -EIO;
 	snprintf(path, sizeof(path), "%s/lock", d->cfg.runtime_dir);
 	d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (d->lock_fd < 0) {
@@ -69,16 +74,54 @@ static int take_lock(struct daemon *d)
 
 static int start_datapath(struct daemon *d)
 {
-	const struct datapath_config cfg = datapath_config(&d->cfg);
+	const struct datapath_config cfg = datapath_config(&d->cfg, &d->clock);
 	const char *error = "cannot be started";
 	int r;
 
 	d->ops = &datapath_bpf;
 	r = d->ops->open(&d->datapath, &cfg, &error);
-	if (r >= 0)
-		r = d->ops->configure(d->datapath, &cfg, true);
 	if (r < 0)
 		log_err("datapath %s: %s (%s)", d->ops->name, error, strerror(-r));
+	return r;
+}
+
+/* The live table is gone, as after a reboot: what was saved is all there is. */
+static void restore(struct daemon *d)
+{
+	uint64_t now = boot_ms();
+	struct state_loaded loaded;
+	int r = state_load(d->cfg.state_dir, d->ops, d->datapath, now, &loaded);
+
+	if (loaded.set_aside)
+		log_warn("%s/state is damaged (%s): set aside as state.bad", d->cfg.state_dir, loaded.set_aside);
+	if (r < 0 && r != -ENOENT)
+		log_warn("%s/state cannot be read: %s", d->cfg.state_dir, strerror(-r));
+	if (r < 0)
+		return;
+	d->clock.base_ms = loaded.clock_ms - (uint32_t)now;
+	log_info("restored %u records and %u destinations", loaded.records, loaded.destinations);
+}
+
+/* Clocks never go back: the live table's goes on, else the saved one does, ahead of all it can have shown. */
+static int start_clocks(struct daemon *d)
+{
+	struct tsclock live;
+	int r = make_directory(d->cfg.state_dir, 0700);
+
+	if (r < 0)
+		return r;
+	r = state_secret(d->cfg.state_dir, &d->clock.key);
+	if (r < 0) {
+		log_err("%s/secret: %s", d->cfg.state_dir, strerror(-r));
+		return r;
+	}
+	if (d->ops->live(d->datapath, &live) == 1)
+		d->clock.base_ms = live.base_ms;
+	else
+		restore(d);
+	r = saver_start(&d->saver, d->cfg.state_dir, d->ops, d->datapath, &d->clock);
+	if (r < 0)
+		log_err("cannot start a thread: %s", strerror(-r));
 	return r;
 }
 
@@ -225,18 +268,27 @@ static int on_links(sd_event_source *s, int fd, uint32_t revents, void *user)
 	return 0;
 }
 
-static int on_sweep(sd_event_source *s, uint64_t usec, void *user)
+static void on_mapping(void *user, const struct tuple *t, const struct inside *inside)
 {
 	struct daemon *d = user;
-	struct datapath_sweep done;
-	int r = d->ops->sweep(d->datapath, (uint32_t)boot_ms(), d->cfg.hold * 1000, SWEEP_RECORDS, &done);
 
-	(void)usec;
-	if (r < 0 && r != d->sweep_error)
-		log_warn("cannot sweep the records: %s", strerror(-r));
-	d->sweep_error = r;
-	sd_event_source_set_time_relative(s, SWEEP_INTERVAL_US);
-	return sd_event_source_set_enabled(s, SD_EVENT_ONESHOT);
+	/* no record: the SYN has not left yet, or there was no room; the next resync may find it */
+	d->ops->set_inside(d->datapath, t, inside);
+}
+
+static int on_mappings(sd_event_source *s, int fd, uint32_t revents, void *user)
+{
+	struct daemon *d = user;
+	int r = conntrack_process(d->conntrack);
+
+	(void)s;
+	(void)fd;
+	(void)revents;
+	if (r == 0)
+		return 0;
+	d->event_overruns++;
+	sweeper_resync_mappings(d->sweeper);
+	return 0;
 }
 
 /* The main loop runs, or it would not be here; a worker that hangs must be ended by the service manager, too. */
@@ -258,15 +310,22 @@ static int on_watchdog(sd_event_source *s, uint64_t usec, void *user)
 	return sd_event_source_set_enabled(s, SD_EVENT_ONESHOT);
 }
 
-static void apply_policy(struct daemon *d)
+static int apply_policy(struct daemon *d)
 {
-	const struct datapath_config cfg = datapath_config(&d->cfg);
+	struct datapath_config cfg;
 
+	d->clock.scope = d->cfg.scope == CONFIG_SCOPE_TUPLE ? SCOPE_TUPLE : SCOPE_DESTINATION;
+	cfg = datapath_config(&d->cfg, &d->clock);
 	atomic_store(&d->queue_policy.hold_ms, cfg.hold_ms);
 	atomic_store(&d->queue_policy.policy, cfg.policy);
 	log_set_level((int)d->cfg.log_level);
-	if (d->datapath && d->ops->configure(d->datapath, &cfg, true) < 0)
-		log_warn("the datapath did not take the new policy");
+	if (d->sweeper)
+		sweeper_set_hold(d->sweeper, cfg.hold_ms);
+	if (d->ops->configure(d->datapath, &cfg, true) < 0) {
+		log_err("the datapath did not take the policy");
+		return -EIO;
+	}
+	return 0;
 }
 
 /* What a running daemon cannot change is named, and stays. */
@@ -305,6 +364,7 @@ static void reload(struct daemon *d)
 	r = attachments_update(&d->attachments, &d->cfg, &link, &error);
 	if (r < 0)
 		log_err("reload: %s: %s (%s)", link, error, strerror(-r));
+	saver_kick(d->saver);
 	log_info("reloaded");
 }
 
@@ -336,14 +396,43 @@ static int add_events(struct daemon *d)
 	if (r >= 0)
 		r = sd_event_add_time_relative(d->event, &d->links_timer, CLOCK_BOOTTIME, LINKS_SETTLE_US, 1000,
 					       on_links_settled, d);
-	if (r >= 0)
-		r = sd_event_add_time_relative(d->event, &d->sweep_timer, CLOCK_BOOTTIME, SWEEP_INTERVAL_US, 0,
-					       on_sweep, d);
 	if (r >= 0 && sd_watchdog_enabled(0, &period_us) > 0)
 		r = sd_event_add_time_relative(d->event, &d->watchdog_timer, CLOCK_BOOTTIME, 0, 0, on_watchdog, d);
 	if (r < 0)
 		log_err("event loop: %s", strerror(-r));
 	return r;
+}
+
+static int start_sweeper(struct daemon *d)
+{
+	int r = conntrack_new(&d->conntrack);
+
+	if (r < 0)
+		log_warn("conntrack cannot be asked (%s): silent shifted connections keep their records for days",
+			 strerror(-r));
+	r = sweeper_start(&d->sweeper, d->event, d->ops, d->datapath, d->conntrack, d->cfg.records, d->cfg.hold * 1000);
+	if (r < 0)
+		log_err("event loop: %s", strerror(-r));
+	else if (d->conntrack)
+		sweeper_resync_mappings(d->sweeper); /* connections that were there before us */
+	return r;
+}
+
+/* Mappings come with queued packets where the kernel attaches them; elsewhere from conntrack's events, if wanted. */
+static void start_mappings(struct daemon *d)
+{
+	int fd, r;
+
+	if (!d->conntrack || !d->cfg.conntrack_events || (d->n_workers && queue_worker_has_mapping(d->worker[0])))
+		return;
+	fd = conntrack_subscribe(d->conntrack, on_mapping, d);
+	r = fd < 0 ? fd : sd_event_add_io(d->event, &d->mappings_event, fd, EPOLLIN, on_mappings, d);
+	if (r < 0) {
+		log_notice("no conntrack events (%s): inside tuples are not known", strerror(-r));
+		return;
+	}
+	/* nobody's connection depends on them */
+	sd_event_source_set_priority(d->mappings_event, SD_EVENT_PRIORITY_IDLE);
 }
 
 static int start_gateway(struct daemon *d)
@@ -389,7 +478,7 @@ static void raise_memlock(void)
 
 static void stop(struct daemon *d)
 {
-	const struct datapath_config cfg = datapath_config(&d->cfg);
+	const struct datapath_config cfg = datapath_config(&d->cfg, &d->clock);
 
 	sd_notify(0, "STOPPING=1");
 	gateway_free(d->gateway);
@@ -405,11 +494,14 @@ static void stop(struct daemon *d)
 	/* the filters stay for live connections; new ones are none of their business from now on */
 	if (d->datapath)
 		d->ops->configure(d->datapath, &cfg, false);
+	sweeper_free(d->sweeper);
+	sd_event_source_unref(d->mappings_event);
+	conntrack_free(d->conntrack);
+	saver_stop(d->saver);
 	if (d->ops)
 		d->ops->close(d->datapath);
 	sd_event_source_unref(d->links_event);
 	sd_event_source_unref(d->links_timer);
-	sd_event_source_unref(d->sweep_timer);
 	sd_event_source_unref(d->watchdog_timer);
 	close_fd(&d->links_fd);
 	sd_event_unref(d->event);
@@ -425,13 +517,21 @@ static int start(struct daemon *d)
 	if (r >= 0)
 		r = start_datapath(d);
 	if (r >= 0)
+		r = start_clocks(d);
+	/* what the programs decide by comes before the programs */
+	if (r >= 0)
+		r = apply_policy(d);
+	if (r >= 0)
 		r = add_events(d);
 	if (r >= 0)
 		r = start_attachments(d);
-	if (r >= 0) {
-		apply_policy(d);
+	if (r >= 0)
+		r = start_sweeper(d);
+	/* the guardian is forked in here: before any thread but the saver's, which holds no lock that it needs */
+	if (r >= 0)
 		r = start_workers(d);
-	}
+	if (r >= 0)
+		start_mappings(d);
 	/* rules after workers: a rule without a listener would only bypass */
 	if (r >= 0)
 		r = start_rules(d);
@@ -460,7 +560,7 @@ static int run(int argc, char **argv, const struct config *cfg)
 
 static int cleanup(const struct config *cfg)
 {
-	const struct datapath_config dp = datapath_config(cfg);
+	const struct datapath_config dp = datapath_config(cfg, &(struct tsclock){ 0 });
 	const struct rules_config rules_cfg = { .queue_num = (uint16_t)cfg->queue_num, .queues = 1 };
 	struct daemon d = { .cfg = *cfg, .lock_fd = -1 };
 	struct rules *rules = NULL;

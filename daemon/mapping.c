@@ -9,7 +9,7 @@
 
 static int address(const struct nf_conntrack *ct, enum nf_conntrack_attr v4, enum nf_conntrack_attr v6, uint8_t to[16])
 {
-	switch (nfct_get_attr_u8(ct, ATTR_ORIG_L3PROTO)) {
+	switch (nfct_get_attr_u8(ct, ATTR_L3PROTO)) {
 	case AF_INET:
 		if (!nfct_attr_is_set(ct, v4))
 			return -EAFNOSUPPORT;
@@ -36,6 +36,19 @@ int mapping_inside(const struct nf_conntrack *ct, struct inside *ret)
 	in.sport_be = nfct_get_attr_u16(ct, ATTR_ORIG_PORT_SRC);
 	in.dport_be = nfct_get_attr_u16(ct, ATTR_ORIG_PORT_DST);
 	*ret = in;
+	return 0;
+}
+
+int mapping_tuple(const struct nf_conntrack *ct, struct tuple *ret)
+{
+	struct tuple t = { 0 };
+
+	if (address(ct, ATTR_REPL_IPV4_DST, ATTR_REPL_IPV6_DST, t.src) < 0 ||
+	    address(ct, ATTR_REPL_IPV4_SRC, ATTR_REPL_IPV6_SRC, t.dst) < 0)
+		return -EAFNOSUPPORT;
+	t.sport_be = nfct_get_attr_u16(ct, ATTR_REPL_PORT_DST);
+	t.dport_be = nfct_get_attr_u16(ct, ATTR_REPL_PORT_SRC);
+	*ret = t;
 	return 0;
 }
 

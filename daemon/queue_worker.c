@@ -64,6 +64,8 @@ static void decide_syn(struct queue_worker *w, const struct queue_packet *q)
 		.hold_ms = atomic_load_explicit(&cfg->policy->hold_ms, memory_order_relaxed),
 		.policy = atomic_load_explicit(&cfg->policy->policy, memory_order_relaxed),
 	};
+	if (in.policy == POLICY_UNIFY)
+		cfg->ops->set_clock(cfg->datapath, &pkt.tuple, &in);
 	r = cfg->ops->lookup(cfg->datapath, &pkt.tuple, &rec);
 	if (r < 0 && r != -ENOENT)
 		return;

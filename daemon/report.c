@@ -24,6 +24,7 @@ static int report_statistics(void *user, uint64_t ret[COUNTER_COUNT])
 		queue_worker_counters(d->worker[i], ret);
 		ret[COUNTER_GUARDIAN_VERDICTS] += atomic_load(&d->heartbeats->accepted[i]);
 	}
+	ret[COUNTER_EVENT_OVERRUNS] += d->event_overruns;
 	return d->ops->counters(d->datapath, ret);
 }
 
@@ -91,7 +92,9 @@ static int report_status(void *user, struct gateway_status *ret)
 		.policy = config_policy_name(d->cfg.policy),
 		.scope = config_scope_name(d->cfg.scope),
 		.rules = rules_state(d),
-		.mapping = d->n_workers && queue_worker_has_mapping(d->worker[0]) ? "packet" : "none",
+		.mapping = d->n_workers && queue_worker_has_mapping(d->worker[0]) ? "packet" :
+			   d->mappings_event					  ? "events" :
+										    "none",
 		.realtime = all_realtime(d),
 		.uptime_ms = boot_ms() - d->started_ms,
 		.hold_s = d->cfg.hold,

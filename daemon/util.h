@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,12 @@ static inline int take_fd(int *fd)
 
 	*fd = -1;
 	return r;
+}
+
+/* For descriptors that libraries open; nothing is executed, this is for the guardian's sake and for good measure. */
+static inline void fcntl_cloexec(int fd)
+{
+	fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
 /* Milliseconds of the boot clock, which goes on during suspend and is what the BPF programs read. */

@@ -18,6 +18,8 @@ pkg-config:pkg-config
 /usr/include/systemd/sd-event.h:libsystemd-dev
 /usr/include/libconfig.h:libconfig-dev
 /usr/include/json-c/json.h:libjson-c-dev
+/usr/include/zlib.h:zlib1g-dev
+/usr/include/libnfnetlink/libnfnetlink.h:libnfnetlink-dev
 /usr/include/cmocka.h:libcmocka-dev
 ip:iproute2
 nft:nftables

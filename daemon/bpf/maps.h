@@ -6,13 +6,15 @@
 
 #include <linux/types.h>
 #include "../core/record.h"
+#include "../core/tsclock.h"
 
 /* The one entry of the map "settings": what the daemon tells the programs. */
 struct settings {
 	__u32 active;  /* 0: decide on no new SYN (the daemon was stopped); live shifts go on */
 	__u32 policy;  /* enum policy */
 	__u32 hold_ms;
-	__u32 reserved[13];
+	__u32 reserved[5];
+	struct tsclock clock; /* policy unify; the key included */
 };
 
 /*

@@ -51,6 +51,17 @@ struct {
 	__type(value, struct proposal);
 } proposals SEC(".maps");
 
+/*
+ * The destinations: their clocks under policy unify, and counts. Here, too, the least recently used goes first: a destination that nothing was
+ * sent to for the longest time is the one whose TIME_WAITs are over.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1 << 16);
+	__type(key, struct destination_key);
+	__type(value, struct destination);
+} destinations SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -168,6 +179,36 @@ static __always_inline void seen(struct record *r, __u32 now)
 {
 	if (now - r->seen_ms > 16)
 		r->seen_ms = now;
+}
+
+/* The tuple's destination, made if it is new; NULL when there is no room. */
+static __always_inline struct destination *destination_get(const struct tuple *t)
+{
+	struct destination_key k;
+	struct destination *d, fresh = { 0 };
+
+	destination_of(t, &k);
+	d = bpf_map_lookup_elem(&destinations, &k);
+	if (d)
+		return d;
+	bpf_map_update_elem(&destinations, &k, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&destinations, &k);
+}
+
+static __always_inline void destination_advance(struct destination *d, __u32 tsval, __u32 now)
+{
+	for (int i = 0; d && i < 4; i++) {
+		__u64 old = d->high;
+		__u64 new = tsclock_advance(old, tsval, now);
+
+		if (new == old || __sync_val_compare_and_swap(&d->high, old, new) == old)
+			return;
+	}
+}
+
+static __always_inline int destinations_have_clocks(const struct settings *set)
+{
+	return set->policy == POLICY_UNIFY && set->clock.scope == SCOPE_DESTINATION;
 }
 
 static __always_inline int is_external(struct __sk_buff *skb, const struct tuple *t)
@@ -297,7 +338,8 @@ static __always_inline int record_syn(struct record *r, const struct wire_packet
 	return 0;
 }
 
-static __always_inline void advance_last(struct record *r, __u32 tsval, __u32 now)
+/* Returns 1 when the TSval moved the record's last, or at least not too far ahead of it. */
+static __always_inline int advance_last(struct record *r, __u32 tsval, __u32 now)
 {
 	for (int i = 0; i < 4; i++) {
 		__u64 old = r->last;
@@ -308,16 +350,31 @@ static __always_inline void advance_last(struct record *r, __u32 tsval, __u32 no
 		} else {
 			new = record_advance(old, tsval, now);
 			if (new == old) {
-				if (ts_after(tsval, RECORD_LAST_TSVAL(old)))
-					count(COUNTER_WILD_TSVALS);
-				return;
+				if (!ts_after(tsval, RECORD_LAST_TSVAL(old)))
+					return 1;
+				count(COUNTER_WILD_TSVALS);
+				return 0;
 			}
 		}
 		if (__sync_val_compare_and_swap(&r->last, old, new) == old) {
 			state_change(r, 0, RECORD_NO_LAST);
-			return;
+			return 1;
 		}
 	}
+	return 0;
+}
+
+/* A client with a fast clock takes the destination's clock along. */
+static __always_inline void advance_destination(const struct tuple *t, __u32 tsval, __u32 now)
+{
+	__u32 zero = 0;
+	struct settings *set = bpf_map_lookup_elem(&settings, &zero);
+	struct destination_key k;
+
+	if (!set || !destinations_have_clocks(set))
+		return;
+	destination_of(t, &k);
+	destination_advance(bpf_map_lookup_elem(&destinations, &k), tsval, now);
 }
 
 static __always_inline void egress_syn(struct __sk_buff *skb, struct wire_packet *pkt)
@@ -326,6 +383,7 @@ static __always_inline void egress_syn(struct __sk_buff *skb, struct wire_packet
 	enum pass_reason why = decide_pass_reason(pkt);
 	struct settings *set = bpf_map_lookup_elem(&settings, &zero);
 	struct record *r = bpf_map_lookup_elem(&records, &pkt->tuple);
+	struct destination *dest;
 	struct proposal *p;
 	struct decide_input in;
 	struct decision d;
@@ -348,6 +406,9 @@ static __always_inline void egress_syn(struct __sk_buff *skb, struct wire_packet
 		.hold_ms = set->hold_ms,
 		.policy = set->policy,
 	};
+	dest = destination_get(&pkt->tuple);
+	if (set->policy == POLICY_UNIFY)
+		decide_set_clock(&in, &set->clock, &pkt->tuple, dest);
 	p = bpf_map_lookup_elem(&proposals, &pkt->tuple);
 	if (!set->active && !decide_is_retransmit(r, &in)) {
 		/* stopped: new connections are none of our business, but the old one's shift must not stick to them */
@@ -371,6 +432,13 @@ static __always_inline void egress_syn(struct __sk_buff *skb, struct wire_packet
 	if (p)
 		bpf_map_delete_elem(&proposals, &pkt->tuple);
 	count(d.shift ? COUNTER_SYN_SHIFTED : COUNTER_SYN_PASSED);
+	if (dest) {
+		__sync_fetch_and_add(&dest->syns, 1);
+		if (d.shift)
+			__sync_fetch_and_add(&dest->shifted, 1);
+	}
+	if (destinations_have_clocks(set))
+		destination_advance(dest, pkt->tsval + d.shift, now);
 	rewrite(skb, pkt, DIRECTION_OUT, d.shift);
 }
 
@@ -384,8 +452,8 @@ static __always_inline void egress_segment(struct __sk_buff *skb, struct wire_pa
 	now = now_ms();
 	shift = r->shift;
 	seen(r, now);
-	if (pkt->ts_count && !pkt->auth_option)
-		advance_last(r, pkt->tsval + shift, now);
+	if (pkt->ts_count && !pkt->auth_option && advance_last(r, pkt->tsval + shift, now))
+		advance_destination(&pkt->tuple, pkt->tsval + shift, now);
 	if (pkt->bad_option && shift)
 		count(COUNTER_PASSED_BAD_OPTION);
 	if (pkt->flags & WIRE_RST) {
@@ -412,8 +480,11 @@ static __always_inline void egress_segment(struct __sk_buff *skb, struct wire_pa
  * The answer to a SYN. An ACK without SYN refuses it, and tells the server's last TSval (RFC 7323, 5.3); one that lies
  * below what the SYN carried has another reason, and teaches nothing.
  */
-static __always_inline void ingress_answer(struct record *r, const struct wire_packet *pkt)
+static __always_inline void ingress_answer(struct record *r, const struct tuple *t, const struct wire_packet *pkt)
 {
+	struct destination_key k;
+	struct destination *d;
+
 	if (!(pkt->flags & WIRE_ACK) || pkt->flags & WIRE_RST)
 		return;
 	if (pkt->flags & WIRE_SYN) {
@@ -422,6 +493,10 @@ static __always_inline void ingress_answer(struct record *r, const struct wire_p
 		return;
 	}
 	count(COUNTER_CHALLENGE_ACKS);
+	destination_of(t, &k);
+	d = bpf_map_lookup_elem(&destinations, &k);
+	if (d)
+		__sync_fetch_and_add(&d->refused, 1);
 	if (pkt->ts_count && pkt->tsecr && !ts_after(r->syn_tsval, pkt->tsecr)) {
 		r->floor = pkt->tsecr;
 		state_change(r, RECORD_FLOOR, 0);
@@ -439,7 +514,7 @@ static __always_inline void ingress_segment(struct __sk_buff *skb, struct wire_p
 		return;
 	seen(r, now_ms());
 	if (!(r->state & (RECORD_ANSWERED | RECORD_ESTABLISHED)))
-		ingress_answer(r, pkt);
+		ingress_answer(r, &t, pkt);
 	if (pkt->flags & WIRE_RST) {
 		state_change(r, RECORD_RESET, 0);
 		shift_ended(r);

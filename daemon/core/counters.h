@@ -21,6 +21,7 @@
 	X(QUEUE_DROPPED, queue_dropped, "queued packets that the kernel dropped or had no verdict for")   \
 	X(VERDICTS_LATE, verdicts_late, "verdicts for packets that were gone from the queue")             \
 	X(GUARDIAN_VERDICTS, guardian_verdicts, "queued packets accepted by the guardian while the daemon hung")  \
+	X(EVENT_OVERRUNS, event_overruns, "times conntrack events were lost and mappings asked for")            \
 	X(TABLE_FULL, table_full, "SYNs without a record because the table is full")                      \
 	X(PASSED_NO_TIMESTAMP, passed_no_timestamp, "SYNs without timestamps")                            \
 	X(PASSED_ZERO_TIMESTAMP, passed_zero_timestamp, "SYNs with TSval 0")                              \

@@ -10,6 +10,7 @@
 #include <linux/types.h>
 #include "record.h"
 #include "serial.h"
+#include "tsclock.h"
 #include "wire.h"
 
 enum policy {
@@ -44,7 +45,9 @@ struct decide_input {
 	__u32 now_ms;  /* boot clock */
 	__u32 hold_ms;
 	enum policy policy;
-	__u32 clock;   /* POLICY_UNIFY: the destination's clock now */
+	__u32 clock;   /* POLICY_UNIFY: what the clock shows now */
+	int have_high; /* POLICY_UNIFY, SCOPE_DESTINATION: something has left for the destination */
+	__u32 high;    /* its highest TSval so far; no SYN may step back behind it */
 };
 
 /* PASS_NONE when the SYN's options allow a shift. */
@@ -141,7 +144,20 @@ static inline int decide_is_above(const struct record *r, const struct decide_in
 
 	if (in->tsval + shift == 0)
 		return 0;
+	if (in->have_high && ts_after(in->high, in->tsval + shift))
+		return 0;
 	return !decide_floor(r, in->now_ms, in->hold_ms, &floor) || decide_clears(r, in->tsval + shift, floor);
+}
+
+/* The clock's part of the input. D is what is known of the destination under SCOPE_DESTINATION, or NULL. */
+static inline __attribute__((always_inline)) void decide_set_clock(struct decide_input *in, const struct tsclock *c,
+								   const struct tuple *t, const struct destination *d)
+{
+	__u64 high = d && c->scope == SCOPE_DESTINATION ? d->high : 0;
+
+	in->clock = tsclock_destination(high, tsclock_keyed(c, t, in->now_ms), in->now_ms);
+	in->have_high = high != 0;
+	in->high = RECORD_LAST_TSVAL(high);
 }
 
 /*

@@ -82,14 +82,21 @@ static inline __u64 record_advance(__u64 last, __u32 tsval, __u32 now_ms)
 /* An open connection without shift needs its record only for the floor when it ends. */
 #define RECORD_UNSHIFTED_MS 3600000u
 
-/* After how much silence the record may go. */
-static inline __u32 record_limit_ms(const struct record *r, __u32 hold_ms)
+/* Was the connection answered, and not closed since? */
+static inline int record_is_open(const struct record *r)
 {
 	const __u32 fins = RECORD_FIN_OUT | RECORD_FIN_IN;
+
+	return (r->state & (RECORD_ANSWERED | RECORD_ESTABLISHED)) && !(r->state & RECORD_RESET) &&
+	       (r->state & fins) != fins;
+}
+
+/* After how much silence the record may go, unless conntrack is asked. */
+static inline __u32 record_limit_ms(const struct record *r, __u32 hold_ms)
+{
 	__u32 open_ms;
 
-	if (!(r->state & (RECORD_ANSWERED | RECORD_ESTABLISHED)) || r->state & RECORD_RESET ||
-	    (r->state & fins) == fins)
+	if (!record_is_open(r))
 		return hold_ms;
 	open_ms = r->shift ? RECORD_SHIFTED_MS : RECORD_UNSHIFTED_MS;
 	return open_ms > hold_ms ? open_ms : hold_ms;
