@@ -45,8 +45,67 @@ $(B)/datapath_bpf.o: $(B)/tsnat.skel.h
 $(B):
 	mkdir -p $(B)
 
-clean:
-	rm -rf $(B)
+# ---- tests ----
 
-.PHONY: all clean
--include $(wildcard $(B)/*.d)
+# The core (headers, and bytes in memory) is an archive of its own: its tests link nothing else, so a stray dependency shows.
+CORE_OBJS := packet rewrite
+CORE_TESTS := wire-test csum-test decide-test vectors-test tsclock-test
+UNIT_TESTS := $(basename $(notdir $(wildcard tests/unit/*-test.c)))
+
+$(B)/core.a: $(CORE_OBJS:%=$(B)/%.o)
+	rm -f $@ && $(AR) rcs $@ $^
+$(B)/all.a: $(patsubst %,$(B)/%.o,$(filter-out main tsnatctl,$(SOURCES)))
+	rm -f $@ && $(AR) rcs $@ $^
+
+$(B)/tests/%.o: tests/unit/%.c Makefile | $(B)/tsnat.skel.h
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(shell $(PKG_CONFIG) --cflags cmocka $(DAEMON_PKGS)) -MMD -MP -c -o $@ $<
+$(CORE_TESTS:%=$(B)/tests/%): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/vectors.o $(B)/core.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs cmocka)
+$(B)/tests/%: $(B)/tests/%.o $(B)/tests/vectors.o $(B)/all.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -pthread $(shell $(PKG_CONFIG) --libs cmocka $(DAEMON_PKGS))
+$(B)/tests/rules-test.o: tests/netns/rules-test.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(shell $(PKG_CONFIG) --cflags cmocka $(DAEMON_PKGS)) -MMD -MP -c -o $@ $<
+
+unit-tests: $(UNIT_TESTS:%=$(B)/tests/%) $(B)/tests/rules-test $(B)/tsnat.bpf.o $(B)/tsnatctl
+
+FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/*.c)))
+FUZZ_SECONDS ?= 60
+$(B)/fuzz/%: tests/fuzz/%.c $(wildcard daemon/core/*.h) $(CORE_OBJS:%=daemon/%.c) Makefile
+	@mkdir -p $(@D)
+	$(CLANG) -std=gnu17 $(WARN) -D_GNU_SOURCE -Idaemon -O1 -g -fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=undefined -o $@ $< $(CORE_OBJS:%=daemon/%.c)
+fuzz: $(FUZZERS:%=$(B)/fuzz/%)
+	tests/fuzz/run.sh $(FUZZ_SECONDS) $^
+
+deps:
+	tests/deps.sh
+
+SAN_MAKE = $(MAKE) B=build/san CC=$(CLANG) SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
+
+# Each end-to-end test is a program of its own; see tests/README.md for what each shows.
+NETNS_TESTS = $(filter-out tests/netns/lib.sh,$(sort $(wildcard tests/netns/*.sh)))
+
+check: deps
+	$(MAKE) all unit-tests
+	$(SAN_MAKE) unit-tests all
+	$(MAKE) $(FUZZERS:%=build/fuzz/%)
+	tests/run.sh $(UNIT_TESTS:%=build/tests/%) build/tests/rules-test \
+		$(UNIT_TESTS:%=build/san/tests/%) build/san/tests/rules-test \
+		tests/netns/check-capture-test.py "tests/fuzz/run.sh 10 $(FUZZERS:%=build/fuzz/%)" \
+		$(NETNS_TESTS) $(MORE_TESTS)
+
+check-vm: all
+	tests/run.sh -t 900 tests/vm/debian-6.1.sh
+
+demo: deps
+	$(MAKE) all
+	tests/demo.sh
+
+clean:
+	rm -rf build
+
+.PHONY: all unit-tests fuzz deps check check-vm demo clean
+.SECONDARY:
+-include $(wildcard $(B)/*.d $(B)/tests/*.d)

@@ -294,9 +294,10 @@ static __always_inline struct decision last_word(struct record *r, const struct 
 
 /* Returns 0, or -1 when the tuple has no record for this connection, which then has no shift. */
 static __always_inline int record_syn(struct record *r, const struct wire_packet *pkt, const struct proposal *p,
-				      __u32 shift, __u32 now)
+				      __u32 shift, __u32 now, __u32 hold_ms)
 {
-	__u32 tsval = pkt->tsval + shift;
+	__u32 tsval = pkt->tsval + shift, base = 0;
+	int has_base;
 
 	if (!r) {
 		struct record new = {
@@ -320,8 +321,10 @@ static __always_inline int record_syn(struct record *r, const struct wire_packet
 			count(COUNTER_SHIFTS_STARTED);
 		return 0;
 	}
-	if (claim(r, now, 0) < 0)
+	has_base = decide_next_base(r, now, hold_ms, &base);
+	if (claim(r, now, has_base ? RECORD_BASE : 0) < 0)
 		return -1;
+	r->base = base;
 	r->shift = shift;
 	r->isn = pkt->seq;
 	r->syn_tsval = tsval;
@@ -414,7 +417,7 @@ static __always_inline void egress_syn(struct __sk_buff *skb, struct wire_packet
 		/* stopped: new connections are none of our business, but the old one's shift must not stick to them */
 		count(COUNTER_SYN_PASSED);
 		if (r)
-			record_syn(r, pkt, NULL, 0, now);
+			record_syn(r, pkt, NULL, 0, now, set->hold_ms);
 		return;
 	}
 	d = last_word(r, p, &in);
@@ -425,7 +428,7 @@ static __always_inline void egress_syn(struct __sk_buff *skb, struct wire_packet
 		/* the connection goes on if a sweep or a reset had written it off */
 		if (d.shift)
 			shift_goes_on(r);
-	} else if (record_syn(r, pkt, p, d.shift, now) < 0) {
+	} else if (record_syn(r, pkt, p, d.shift, now, set->hold_ms) < 0) {
 		count(COUNTER_SYN_PASSED);
 		return;
 	}
@@ -513,6 +516,8 @@ static __always_inline void ingress_segment(struct __sk_buff *skb, struct wire_p
 	if (!r)
 		return;
 	seen(r, now_ms());
+	if (pkt->bad_option && r->shift)
+		count(COUNTER_PASSED_BAD_OPTION);
 	if (!(r->state & (RECORD_ANSWERED | RECORD_ESTABLISHED)))
 		ingress_answer(r, &t, pkt);
 	if (pkt->flags & WIRE_RST) {
