@@ -12,6 +12,7 @@
 #include "datapath.h"
 #include "gateway.h"
 #include "guardian.h"
+#include "health.h"
 #include "queue_worker.h"
 #include "rules.h"
 #include "saver.h"
@@ -40,6 +41,7 @@ struct daemon {
 	struct conntrack *conntrack;
 	struct sweeper *sweeper;
 	struct saver *saver;
+	struct health *health;
 
 	sd_event_source *links_event, *links_timer, *mappings_event, *watchdog_timer;
 	int lock_fd, links_fd;

@@ -435,6 +435,33 @@ static void start_mappings(struct daemon *d)
 	sd_event_source_set_priority(d->mappings_event, SD_EVENT_PRIORITY_IDLE);
 }
 
+static int all_counters(void *user, uint64_t *counters)
+{
+	return daemon_report.statistics(user, counters);
+}
+
+static int restore_rules(void *user)
+{
+	struct daemon *d = user;
+	const char *names[CONFIG_INTERFACES_MAX], *error;
+	int r = rules_present(d->rules);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = rules_install(d->rules, names, attachments_names(&d->attachments, names), &error);
+	return r < 0 ? r : 1;
+}
+
+static int start_health(struct daemon *d)
+{
+	static const struct health_ops ops = { .counters = all_counters, .restore_rules = restore_rules };
+	int r = health_start(&d->health, d->event, d->rules != NULL, &ops, d);
+
+	if (r < 0)
+		log_err("event loop: %s", strerror(-r));
+	return r;
+}
+
 static int start_gateway(struct daemon *d)
 {
 	char path[CONFIG_PATH_MAX + 32];
@@ -482,6 +509,8 @@ static void stop(struct daemon *d)
 
 	sd_notify(0, "STOPPING=1");
 	gateway_free(d->gateway);
+	health_free(d->health);
+	d->health = NULL;
 	/* first no new SYN is queued, then those that wait get their verdicts; only then the base chains may go */
 	if (d->rules)
 		rules_pause(d->rules);
@@ -535,6 +564,8 @@ static int start(struct daemon *d)
 	/* rules after workers: a rule without a listener would only bypass */
 	if (r >= 0)
 		r = start_rules(d);
+	if (r >= 0)
+		r = start_health(d);
 	if (r >= 0)
 		r = start_gateway(d);
 	return r;

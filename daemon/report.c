@@ -69,6 +69,9 @@ static void find_problems(struct daemon *d, struct gateway_status *s, const char
 	}
 	if (!strcmp(s->rules, "missing"))
 		add_problem(problems, &n, "the nft rules are missing: SYNs are not queued");
+	if (d->health && health_egress_is_blind(d->health))
+		add_problem(problems, &n,
+			    "the egress program sees no SYN leave although SYNs are queued: another tc program ends the chain before ours");
 	if (d->n_workers && !s->realtime)
 		add_problem(problems, &n, "no real-time priority: under load queued SYNs may clash");
 	s->problems = problems;
