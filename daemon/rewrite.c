@@ -6,7 +6,8 @@
 
 #define TCP_CSUM 16 /* where the checksum is in the TCP header */
 
-int rewrite_shift(uint8_t *data, size_t len, const struct wire_packet *pkt, enum direction dir, uint32_t shift)
+int rewrite_shift(uint8_t *data, size_t len, const struct wire_packet *pkt, enum direction dir,
+		  uint32_t shift)
 {
 	uint8_t *tcp = data + pkt->tcp_off;
 	uint16_t sum;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Any bytes through the parser and the rewriter. Input: a byte of flags (1: inbound, 2: Ethernet, 4: the checksum is
- * made right first), the shift, the packet.
+ * Any bytes through the parser and the rewriter. Input: a byte of flags (1: inbound, 2: Ethernet,
+ * 4: the checksum is made right first), the shift, the packet.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,7 +10,11 @@
 #include "packet.h"
 #include "rewrite.h"
 
-#define MUST(x) do { if (!(x)) __builtin_trap(); } while (0)
+#define MUST(x)                                                                                    \
+	do {                                                                                       \
+		if (!(x))                                                                          \
+			__builtin_trap();                                                          \
+	} while (0)
 #define PSEUDO 0x1a2b /* stands for the pseudo header, which does not change */
 
 /* The ones' complement sum of the segment, the checksum included. */
@@ -51,7 +55,8 @@ static int may_change(const struct wire_packet *pkt, enum direction dir, size_t 
 
 typedef enum wire_status parse_fn(const uint8_t *data, size_t len, struct wire_packet *ret);
 
-static void check(uint8_t *before, uint8_t *after, size_t len, parse_fn *parse, const uint8_t *input)
+static void check(uint8_t *before, uint8_t *after, size_t len, parse_fn *parse,
+		  const uint8_t *input)
 {
 	enum direction dir = input[0] & 1 ? DIRECTION_IN : DIRECTION_OUT;
 	struct wire_packet pkt, again;
@@ -71,7 +76,8 @@ static void check(uint8_t *before, uint8_t *after, size_t len, parse_fn *parse, 
 	changed = rewrite_shift(after, len, &pkt, dir, wire_get32(input + 1));
 	MUST(changed >= 0 && changed <= pkt.ts_count && !changed == !memcmp(before, after, len));
 	for (size_t i = 0; i < len; i++)
-		MUST(before[i] == after[i] || (i >= tcp && i < tcp + header && may_change(&pkt, dir, i - tcp)));
+		MUST(before[i] == after[i] ||
+		     (i >= tcp && i < tcp + header && may_change(&pkt, dir, i - tcp)));
 	/* as right or as wrong as before */
 	MUST(sum_of(before + tcp, len - tcp) % 0xffff == sum_of(after + tcp, len - tcp) % 0xffff);
 	if (input[0] & 4) {
@@ -79,10 +85,13 @@ static void check(uint8_t *before, uint8_t *after, size_t len, parse_fn *parse, 
 		put_checksum(before + tcp, len - tcp);
 		MUST(!memcmp(before, after, len));
 	}
-	MUST(parse(after, len, &again) == WIRE_TCP && !memcmp(&again.tuple, &pkt.tuple, sizeof(pkt.tuple)));
+	MUST(parse(after, len, &again) == WIRE_TCP &&
+	     !memcmp(&again.tuple, &pkt.tuple, sizeof(pkt.tuple)));
 	MUST(again.ts_at == pkt.ts_at && again.seq == pkt.seq && again.flags == pkt.flags &&
 	     again.bad_option == pkt.bad_option && again.auth_option == pkt.auth_option);
 }
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The packets of tests/vectors/segments.txt through the BPF programs, by BPF_PROG_TEST_RUN, and what the egress program decides
- * about a SYN. Nothing is attached, the maps are the test's own. VLAN tags stay in band here; on the way in from a real device the kernel takes the outer one out before
- * tc, which leaves the programs the frame with one tag less.
+ * The packets of tests/vectors/segments.txt through the BPF programs, by BPF_PROG_TEST_RUN, and
+ * what the egress program decides about a SYN. Nothing is attached, the maps are the test's own.
+ * VLAN tags stay in band here; on the way in from a real device the kernel takes the outer one out
+ * before tc, which leaves the programs the frame with one tag less.
  *
  *	bpf-vectors-test [OBJECT]	default: $TSNAT_BPF, or build/tsnat.bpf.o
  *
@@ -74,8 +75,9 @@ static int find_all(void)
 	bpf.program[DIRECTION_OUT][0] = program_fd("tsnat_egress_l3");
 	bpf.program[DIRECTION_IN][1] = program_fd("tsnat_ingress");
 	bpf.program[DIRECTION_IN][0] = program_fd("tsnat_ingress_l3");
-	return bpf.records < 0 || bpf.proposals < 0 || bpf.externals < 0 || bpf.settings < 0 || bpf.counters < 0 ||
-	       bpf.program[0][0] < 0 || bpf.program[0][1] < 0 || bpf.program[1][0] < 0 || bpf.program[1][1] < 0;
+	return bpf.records < 0 || bpf.proposals < 0 || bpf.externals < 0 || bpf.settings < 0 ||
+	       bpf.counters < 0 || bpf.program[0][0] < 0 || bpf.program[0][1] < 0 ||
+	       bpf.program[1][0] < 0 || bpf.program[1][1] < 0;
 }
 
 /* Returns 0, or -EPERM when BPF is not for us, or 1. */
@@ -106,7 +108,8 @@ static void set_external(bool external)
 	const __u32 yes = 1;
 
 	for (unsigned int ifindex = 1; ifindex < 256; ifindex++) {
-		struct external_key k = { .prefixlen = 32, .ifindex_be = __builtin_bswap32(ifindex) };
+		struct external_key k = { .prefixlen = 32,
+					  .ifindex_be = __builtin_bswap32(ifindex) };
 
 		if (external)
 			assert_int_equal(bpf_map_update_elem(bpf.externals, &k, &yes, BPF_ANY), 0);
@@ -159,7 +162,8 @@ static void put_records(__u32 shift)
 	__u32 now = (__u32)boot_ms();
 
 	for (size_t i = 0; i < ARRAY_SIZE(tuples); i++) {
-		put_record(&tuples[i], RECORD_ANSWERED | RECORD_ESTABLISHED | RECORD_LIVE, shift, 1, now);
+		put_record(&tuples[i], RECORD_ANSWERED | RECORD_ESTABLISHED | RECORD_LIVE, shift, 1,
+			   now);
 		bpf_map_delete_elem(bpf.proposals, &tuples[i]);
 	}
 }
@@ -176,8 +180,8 @@ static void put_proposal(const struct tuple *t, __u32 isn, __u32 shift)
 /* Returns 0 or -errno. */
 static int run(const struct vector *v, uint8_t out[VECTOR_BYTES], size_t *ret_len)
 {
-	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = v->packet, .data_size_in = (__u32)v->len, .data_out = out,
-		    .data_size_out = VECTOR_BYTES, .repeat = 1);
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = v->packet, .data_size_in = (__u32)v->len,
+		    .data_out = out, .data_size_out = VECTOR_BYTES, .repeat = 1);
 	int r = bpf_prog_test_run_opts(bpf.program[v->dir][v->ether], &opts);
 
 	if (r < 0)
@@ -193,14 +197,16 @@ static int is_syn_out(const struct vector *v, const struct vector_result *c)
 }
 
 /* Did each counter grow by what the packet is worth? Returns how many did not. */
-static int check_counters(const struct vector *v, const struct vector_result *c, const __u64 *before,
-			  const __u64 *after)
+static int check_counters(const struct vector *v, const struct vector_result *c,
+			  const __u64 *before, const __u64 *after)
 {
 	static const enum counter watched[] = {
-		COUNTER_PASSED_NO_TIMESTAMP,  COUNTER_PASSED_ZERO_TIMESTAMP, COUNTER_PASSED_AUTH_OPTION,
-		COUNTER_PASSED_BAD_OPTION,    COUNTER_PASSED_BAD_PACKET,     COUNTER_PASSED_NO_MAPPING,
-		COUNTER_SEGMENTS_SHIFTED_OUT, COUNTER_SEGMENTS_SHIFTED_IN,   COUNTER_REWRITE_FAILED,
-		COUNTER_SYN_SEEN,	      COUNTER_SYN_SHIFTED,	     COUNTER_SYN_PASSED,
+		COUNTER_PASSED_NO_TIMESTAMP,  COUNTER_PASSED_ZERO_TIMESTAMP,
+		COUNTER_PASSED_AUTH_OPTION,   COUNTER_PASSED_BAD_OPTION,
+		COUNTER_PASSED_BAD_PACKET,    COUNTER_PASSED_NO_MAPPING,
+		COUNTER_SEGMENTS_SHIFTED_OUT, COUNTER_SEGMENTS_SHIFTED_IN,
+		COUNTER_REWRITE_FAILED,	      COUNTER_SYN_SEEN,
+		COUNTER_SYN_SHIFTED,	      COUNTER_SYN_PASSED,
 		COUNTER_DECIDED_AT_EGRESS,    COUNTER_TABLE_FULL,
 	};
 	int syn = is_syn_out(v, c), wrong = 0;
@@ -209,7 +215,8 @@ static int check_counters(const struct vector *v, const struct vector_result *c,
 		enum counter n = watched[i];
 		int want = n == v->counter;
 
-		if (n == (v->dir == DIRECTION_OUT ? COUNTER_SEGMENTS_SHIFTED_OUT : COUNTER_SEGMENTS_SHIFTED_IN))
+		if (n == (v->dir == DIRECTION_OUT ? COUNTER_SEGMENTS_SHIFTED_OUT
+						  : COUNTER_SEGMENTS_SHIFTED_IN))
 			want = c->changed > 0;
 		else if (n == COUNTER_SYN_SEEN)
 			want = syn;
@@ -218,15 +225,19 @@ static int check_counters(const struct vector *v, const struct vector_result *c,
 		else if (n == COUNTER_SYN_PASSED)
 			want = syn && !c->changed;
 		if (after[n] - before[n] != (__u64)want) {
-			print_error("%s%s: counter %d grew by %llu instead of %d\n", v->name, v->ether ? " in a frame" : "",
-				    n, (unsigned long long)(after[n] - before[n]), want);
+			print_error("%s%s: counter %d grew by %llu instead of %d\n", v->name,
+				    v->ether ? " in a frame" : "", n,
+				    (unsigned long long)(after[n] - before[n]), want);
 			wrong++;
 		}
 	}
 	return wrong;
 }
 
-/* A SYN takes its tuple's record over, whatever becomes of it; other segments leave the shift alone. */
+/*
+ * A SYN takes its tuple's record over, whatever becomes of it; other segments leave the shift
+ * alone.
+ */
 static int check_record(const struct vector *v, const struct vector_result *c)
 {
 	struct tuple t = c->pkt.tuple;
@@ -290,13 +301,17 @@ static bool may_be_refused(const struct vector *v)
 	}
 }
 
-/* Run V unless the kernel can not; then its name is printed, for the record: only the C code saw it. */
+/*
+ * Run V unless the kernel can not; then its name is printed, for the record: only the C code saw
+ * it.
+ */
 static int check_if_possible(const struct vector *v, size_t *ran)
 {
 	int r;
 
 	if (v->len < TEST_RUN_MIN) {
-		print_message("  C only, %zu bytes%s: %s\n", v->len, v->ether ? " in a frame" : "", v->name);
+		print_message("  C only, %zu bytes%s: %s\n", v->len, v->ether ? " in a frame" : "",
+			      v->name);
 		return 0;
 	}
 	r = check(v);
@@ -426,7 +441,9 @@ static void put_closed(__u32 age_ms)
 
 static void propose(__u32 isn, __u32 shift, __u32 age_ms)
 {
-	const struct proposal p = { .isn = isn, .shift = shift, .at_ms = (__u32)boot_ms() - age_ms };
+	const struct proposal p = { .isn = isn,
+				    .shift = shift,
+				    .at_ms = (__u32)boot_ms() - age_ms };
 
 	assert_int_equal(bpf_map_update_elem(bpf.proposals, &tuples[0], &p, BPF_ANY), 0);
 }
@@ -437,7 +454,10 @@ struct outcome {
 	struct record r;
 };
 
-/* Send a SYN and look what became of it. Whatever was decided, the packet is the C code's with that shift. */
+/*
+ * Send a SYN and look what became of it. Whatever was decided, the packet is the C code's with that
+ * shift.
+ */
 static void send(const struct vector *syn, struct outcome *o)
 {
 	__u64 before[COUNTER_COUNT];
@@ -602,7 +622,10 @@ static void test_learns_from_challenge(void **state)
 	assert_false(o.r.state & RECORD_FLOOR);
 }
 
-/* Two SYNs that each go forward by less than half the range, of which the server got the second only. */
+/*
+ * Two SYNs that each go forward by less than half the range, of which the server got the second
+ * only.
+ */
 static void test_lost_syn_between(void **state)
 {
 	struct outcome o;

@@ -36,8 +36,8 @@ static void check(uint8_t *p, uint32_t off, uint32_t to)
 	wire_put32(p + off, to);
 	after = full(p, SEGMENT);
 	if (csum_replace32(before, off, from, to) != after)
-		fail_msg("offset %u, %08x -> %08x: %04x -> %04x, should be %04x", off, from, to, before,
-			 csum_replace32(before, off, from, to), after);
+		fail_msg("offset %u, %08x -> %08x: %04x -> %04x, should be %04x", off, from, to,
+			 before, csum_replace32(before, off, from, to), after);
 }
 
 static uint32_t random32(void)
@@ -48,10 +48,12 @@ static uint32_t random32(void)
 /* Values where carries and the two zeroes of ones' complement meet, too. */
 static uint32_t random_value(void)
 {
-	static const uint32_t ends[] = { 0,	     1,		 0xff,	     0x100,	 0xffff,     0x10000,
-					 0x00ffff00, 0xff0000ff, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff };
+	static const uint32_t ends[] = { 0,	     1,		 0xff,	     0x100,
+					 0xffff,     0x10000,	 0x00ffff00, 0xff0000ff,
+					 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff };
 
-	return random() & 1 ? random32() : ends[(size_t)random() % (sizeof(ends) / sizeof(ends[0]))];
+	return random() & 1 ? random32()
+			    : ends[(size_t)random() % (sizeof(ends) / sizeof(ends[0]))];
 }
 
 static void test_every_offset(void **state)
@@ -101,7 +103,7 @@ static void test_zero(void **state)
 	}
 }
 
-/* No change, no other checksum. (0xffff, which no sender writes, may become 0: they mean the same.) */
+/* No change, no other checksum. (0xffff, which no sender writes, may become 0: it means the same.) */
 static void test_same_value(void **state)
 {
 	(void)state;
@@ -145,9 +147,12 @@ static void test_turned(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_turned),	   cmocka_unit_test(test_known),
-		cmocka_unit_test(test_every_offset), cmocka_unit_test(test_random),
-		cmocka_unit_test(test_zero),	   cmocka_unit_test(test_same_value),
+		cmocka_unit_test(test_turned),
+		cmocka_unit_test(test_known),
+		cmocka_unit_test(test_every_offset),
+		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_zero),
+		cmocka_unit_test(test_same_value),
 		cmocka_unit_test(test_wrong_stays_wrong),
 	};
 

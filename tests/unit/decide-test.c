@@ -98,11 +98,15 @@ static void answer(struct path *p, uint32_t now)
 	p->r.seen_ms = now;
 }
 
-/* The server refused the SYN with an ACK that echoes the last TSval it knows; the client answers with a RST. */
+/*
+ * The server refused the SYN with an ACK that echoes the last TSval it knows; the client answers
+ * with a RST.
+ */
 static void refuse(struct path *p, uint32_t last, uint32_t now)
 {
 	p->r.seen_ms = now;
-	if (!(p->r.state & (RECORD_ANSWERED | RECORD_ESTABLISHED)) && !ts_after(p->r.syn_tsval, last)) {
+	if (!(p->r.state & (RECORD_ANSWERED | RECORD_ESTABLISHED)) &&
+	    !ts_after(p->r.syn_tsval, last)) {
 		p->r.floor = last;
 		p->r.state |= RECORD_FLOOR;
 	}
@@ -215,7 +219,10 @@ static void test_1mhz(void **state)
 	assert_after(l.tsval, t + 30000000);
 }
 
-/* The record outlives the mapping: who has the inside tuple makes no difference. Here: another host's lower clock. */
+/*
+ * The record outlives the mapping: who has the inside tuple makes no difference. Here: another
+ * host's lower clock.
+ */
 static void test_times_of_reuse(void **state)
 {
 	static const uint32_t after_ms[] = { 0, 1, 59000, 61000, 119000, 239000, HOLD };
@@ -309,23 +316,28 @@ static void test_pass_reasons(void **state)
 		uint32_t tsval;
 		enum pass_reason why;
 	} cases[] = {
-		{ 1, 0, 0, 5, PASS_NONE },	     { 4, 0, 0, 1, PASS_NONE },
-		{ 0, 0, 0, 0, PASS_NO_TIMESTAMP },   { 1, 0, 0, 0, PASS_ZERO_TIMESTAMP },
-		{ 1, 0, 1, 5, PASS_AUTH_OPTION },    { 0, 0, 1, 0, PASS_AUTH_OPTION },
-		{ 1, 0, 1, 0, PASS_AUTH_OPTION },    { 1, 1, 0, 5, PASS_BAD_OPTION },
-		{ 0, 1, 0, 0, PASS_BAD_OPTION },     { 1, 1, 1, 0, PASS_BAD_OPTION },
+		{ 1, 0, 0, 5, PASS_NONE },	   { 4, 0, 0, 1, PASS_NONE },
+		{ 0, 0, 0, 0, PASS_NO_TIMESTAMP }, { 1, 0, 0, 0, PASS_ZERO_TIMESTAMP },
+		{ 1, 0, 1, 5, PASS_AUTH_OPTION },  { 0, 0, 1, 0, PASS_AUTH_OPTION },
+		{ 1, 0, 1, 0, PASS_AUTH_OPTION },  { 1, 1, 0, 5, PASS_BAD_OPTION },
+		{ 0, 1, 0, 0, PASS_BAD_OPTION },   { 1, 1, 1, 0, PASS_BAD_OPTION },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct wire_packet pkt = { .ts_count = cases[i].ts_count, .bad_option = cases[i].bad,
-					   .auth_option = cases[i].auth, .tsval = cases[i].tsval };
+		struct wire_packet pkt = { .ts_count = cases[i].ts_count,
+					   .bad_option = cases[i].bad,
+					   .auth_option = cases[i].auth,
+					   .tsval = cases[i].tsval };
 
 		assert_int_equal(decide_pass_reason(&pkt), cases[i].why);
 	}
 }
 
-/* Somebody injects a segment outside the window: the server drops it, and the record does not believe it. */
+/*
+ * Somebody injects a segment outside the window: the server drops it, and the record does not
+ * believe it.
+ */
 static void test_poison(void **state)
 {
 	struct path p = new_path();
@@ -347,7 +359,8 @@ static void test_poison(void **state)
 /* Behind another NAT: three clocks on a handful of tuples, ten thousand connections. */
 static void test_double_nat(void **state)
 {
-	static const uint32_t offset[3] = { 7, 3000000000u, 1500000000u }, per_s[3] = { 100, 1000, 1000000 };
+	static const uint32_t offset[3] = { 7, 3000000000u, 1500000000u },
+			      per_s[3] = { 100, 1000, 1000000 };
 	struct path p[16];
 	uint32_t server[16] = { 0 }, now = START;
 	bool used[16] = { false };
@@ -525,7 +538,10 @@ static void test_floor_equal_to_syn(void **state)
 /* The higher of the two counts, and the floor alone when nothing left yet. */
 static void test_floor_and_last(void **state)
 {
-	struct record r = { .last = RECORD_LAST(500, START), .seen_ms = START, .state = RECORD_FLOOR, .floor = 400 };
+	struct record r = { .last = RECORD_LAST(500, START),
+			    .seen_ms = START,
+			    .state = RECORD_FLOOR,
+			    .floor = 400 };
 	uint32_t floor = 7;
 
 	(void)state;
@@ -632,8 +648,8 @@ static void test_is_above(void **state)
 }
 
 /*
- * A SYN that is lost moves the record's last, but not the server's. Three hosts whose clocks are a third of the range
- * apart: what is above the second one's is below the first one's again.
+ * A SYN that is lost moves the record's last, but not the server's. Three hosts whose clocks are a
+ * third of the range apart: what is above the second one's is below the first one's again.
  */
 static void test_lost_syn_between(void **state)
 {
@@ -654,6 +670,13 @@ static void test_lost_syn_between(void **state)
 	assert_int_equal(syn(&p, 2, 0x8ffffffe, START + 100).shift, 0);
 	l = syn(&p, 3, 0xb0000000, START + 90000);
 	assert_int_equal(l.tsval, 0x8fffffff);
+	/* or a little further, as it was sent again by a clock that went on */
+	p = closed_at(0x10000000, START);
+	syn(&p, 2, 0x8fffff00, START + 100);
+	assert_int_equal(syn(&p, 2, 0x90000100, START + 700).kind, DECISION_RETRANSMIT);
+	l = syn(&p, 3, 0xb0000000, START + 900);
+	assert_after(l.tsval, 0x10000000);
+	assert_after(l.tsval, 0x90000100);
 	/* once a SYN was answered, or refused, the server holds that and no more */
 	p = closed_at(0x10000000, START);
 	syn(&p, 2, 0x60000000, START + 100);
@@ -724,7 +747,8 @@ static void test_record_advance(void **state)
 	assert_true(record_advance(last, 5000u + 0x80000000, START + 9) == last);
 	assert_true(record_advance(last, 5001, START + 9) == RECORD_LAST(5001, START + 9));
 	/* by no more than the slack, and 1.063 MHz */
-	assert_true(record_advance(last, 5000 + 2000000, START) == RECORD_LAST(5000 + 2000000, START));
+	assert_true(record_advance(last, 5000 + 2000000, START) ==
+		    RECORD_LAST(5000 + 2000000, START));
 	assert_true(record_advance(last, 5000 + 2000001, START) == last);
 	assert_true(record_advance(last, 5000 + 2001063, START + 1) != last);
 	assert_true(record_advance(last, 5000 + 2001064, START + 1) == last);
@@ -797,7 +821,7 @@ struct world {
 	uint32_t offset, hz, isn;
 	uint32_t shift; /* of its connection, as the first SYN had it */
 	bool has_client, answered;
-	uint32_t sent; /* the highest TSval of this connection that left */
+	uint32_t sent;	    /* the highest TSval of this connection that left */
 	uint32_t syn_tsval; /* of the last SYN, as the client sent it, and when */
 	uint64_t syn_at;
 	bool spoke; /* after the SYN-ACK */
@@ -891,8 +915,8 @@ static void send_syn(struct world *w, bool again)
 	if (!held && w->server != SERVER_NOTHING)
 		w->covered = false;
 	/*
-	 * A SYN that is sent again keeps its shift. If its own clock has meanwhile gone half the range beyond what the
-	 * server may have, as one of 1 MHz can, nobody can help.
+	 * A SYN that is sent again keeps its shift. If its own clock has meanwhile gone half the
+	 * range beyond what the server may have, as one of 1 MHz can, nobody can help.
 	 */
 	if (again && decide_has_base(&w->path.r) &&
 	    (uint64_t)(w->sent - w->path.r.base) + (tsval - w->syn_tsval) >= 1u << 31)
@@ -939,14 +963,15 @@ static void new_client(struct world *w)
 		w->offset = random32();
 	}
 	/*
-	 * One in sixteen hosts has no random numbers. Two such hosts in a row on one tuple are told apart by what the
-	 * first one said after its SYN was answered; if it said nothing, the server cannot tell them apart either.
+	 * One in sixteen hosts has no random numbers. Two such hosts in a row on one tuple are told
+	 * apart by what the first one said after its SYN was answered; if it said nothing, the
+	 * server cannot tell them apart either.
 	 */
 	w->isn = random() % 16 ? random32() : 6510;
 	if (w->isn == w->path.r.isn && !(w->path.r.state & RECORD_ESTABLISHED))
 		w->isn = random32();
 	w->has_client = true;
-	/* what the server had with the last client is over one way or the other, but it remembers */
+	/* what the server had with the last client is over, one way or the other; it remembers */
 	if (w->server == SERVER_OPEN || w->server == SERVER_SYN_RECV)
 		w->server = SERVER_TIME_WAIT;
 	send_syn(w, false);
@@ -995,7 +1020,8 @@ static void inject(struct world *w)
 
 	if (!w->path.known || ahead > 0x7fffffff)
 		return;
-	w->path.r.last = record_advance(before, RECORD_LAST_TSVAL(before) + (uint32_t)ahead, now32());
+	w->path.r.last =
+		record_advance(before, RECORD_LAST_TSVAL(before) + (uint32_t)ahead, now32());
 	assert_true(w->path.r.last == before);
 	seen.wild++;
 }
@@ -1067,12 +1093,16 @@ static void test_million_operations(void **state)
 		time_passes();
 		operation(&worlds[random() % TUPLES]);
 	}
-	print_message("%lu SYNs: %lu shifted, %lu retransmitted, %lu refused (unknown to the gateway); "
-		      "%lu late copies, %lu connections closed, %lu wild segments, %lu records swept, %llu s\n",
-		      seen.syns, seen.shifted, seen.retransmitted, seen.refused, seen.copies,
-		      seen.closed, seen.wild, seen.swept, (unsigned long long)(clock_ms / 1000));
-	assert_true(seen.syns > 100000 && seen.shifted > 50000 && seen.retransmitted > 30000 && seen.copies > 10000);
-	assert_true(seen.closed > 50000 && seen.wild > 10000 && seen.swept > 100 && seen.refused > 100);
+	print_message(
+		"%lu SYNs: %lu shifted, %lu retransmitted, %lu refused (unknown to the gateway); "
+		"%lu late copies, %lu connections closed, %lu wild segments, %lu records swept, "
+		"%llu s\n",
+		seen.syns, seen.shifted, seen.retransmitted, seen.refused, seen.copies, seen.closed,
+		seen.wild, seen.swept, (unsigned long long)(clock_ms / 1000));
+	assert_true(seen.syns > 100000 && seen.shifted > 50000 && seen.retransmitted > 30000 &&
+		    seen.copies > 10000);
+	assert_true(seen.closed > 50000 && seen.wild > 10000 && seen.swept > 100 &&
+		    seen.refused > 100);
 }
 
 int main(void)

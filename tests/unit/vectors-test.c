@@ -33,8 +33,8 @@ static int check(const struct vector *v)
 
 	vector_apply(v, &r);
 	if (r.is != v->is || r.counter != v->counter) {
-		print_error("%s: status %d, counter %d; should be %d, %d\n", v->name, r.is, r.counter, v->is,
-			    v->counter);
+		print_error("%s: status %d, counter %d; should be %d, %d\n", v->name, r.is,
+			    r.counter, v->is, v->counter);
 		wrong = 1;
 	}
 	if (memcmp(r.bytes, v->expect, v->len)) {
@@ -84,7 +84,8 @@ static void test_there_and_back(void **state)
 		uint8_t bytes[VECTOR_BYTES];
 
 		memcpy(bytes, v->expect, v->len);
-		if (vector_parse(v, bytes, v->len, &pkt) != WIRE_TCP || !memcmp(v->packet, v->expect, v->len))
+		if (vector_parse(v, bytes, v->len, &pkt) != WIRE_TCP ||
+		    !memcmp(v->packet, v->expect, v->len))
 			continue;
 		/* an echo that became 0 means "none" from here on */
 		if (v->dir == DIRECTION_IN && !pkt.tsecr)
@@ -95,7 +96,10 @@ static void test_there_and_back(void **state)
 	}
 }
 
-/* Every beginning of every packet, in memory of exactly that size: the sanitizer sees any byte too far. */
+/*
+ * Every beginning of every packet, in memory of exactly that size: the sanitizer sees any byte too
+ * far.
+ */
 static void test_every_cut(void **state)
 {
 	(void)state;
@@ -132,10 +136,17 @@ static void test_changed_options(void **state)
 		const char *name;
 		int changed;
 	} cases[] = {
-		{ "usual-v4-out-raw", 1 },    { "two-v4-out", 2 },	      { "three-v6-in", 3 },
-		{ "four-v4-out", 4 },	      { "two-first-echo-zero-in", 1 }, { "before-and-after-eol-v4-out", 1 },
-		{ "md5-then-ts-v4-out", 0 },  { "shift-0-v6-in", 0 },	      { "ts-then-bad-v6-in", 1 },
-		{ "syn-ts-then-bad", 0 },     { "odd-offset-syn", 1 },
+		{ "usual-v4-out-raw", 1 },
+		{ "two-v4-out", 2 },
+		{ "three-v6-in", 3 },
+		{ "four-v4-out", 4 },
+		{ "two-first-echo-zero-in", 1 },
+		{ "before-and-after-eol-v4-out", 1 },
+		{ "md5-then-ts-v4-out", 0 },
+		{ "shift-0-v6-in", 0 },
+		{ "ts-then-bad-v6-in", 1 },
+		{ "syn-ts-then-bad", 0 },
+		{ "odd-offset-syn", 1 },
 	};
 	struct vector_result r;
 
@@ -160,9 +171,11 @@ static void test_of_each_kind(void **state)
 		bad += v->is == WIRE_BAD;
 		counted += v->counter != VECTOR_NO_COUNTER;
 	}
-	print_message("%zu vectors: %zu change, %zu are not TCP, %zu are malformed, %zu are counted\n", n_vectors,
-		      changed, other, bad, counted);
-	assert_true(n_vectors >= 500 && changed >= 250 && other >= 40 && bad >= 80 && counted >= 140);
+	print_message(
+		"%zu vectors: %zu change, %zu are not TCP, %zu are malformed, %zu are counted\n",
+		n_vectors, changed, other, bad, counted);
+	assert_true(n_vectors >= 500 && changed >= 250 && other >= 40 && bad >= 80 &&
+		    counted >= 140);
 }
 
 int main(void)

@@ -11,7 +11,8 @@
 #define COUNTER_NAME(upper, lower, text) #lower,
 static const char *const counter_names[] = { COUNTERS(COUNTER_NAME) };
 #undef COUNTER_NAME
-_Static_assert(sizeof(counter_names) / sizeof(counter_names[0]) == COUNTER_COUNT, "a name per counter");
+_Static_assert(sizeof(counter_names) / sizeof(counter_names[0]) == COUNTER_COUNT,
+	       "a name per counter");
 
 static enum counter counter_from_name(const char *name)
 {
@@ -52,7 +53,9 @@ static int read_field(struct vector *v, const char *key, const char *value)
 	} else if (!strcmp(key, "shift")) {
 		v->shift = (uint32_t)strtoul(value, NULL, 16);
 	} else if (!strcmp(key, "is")) {
-		v->is = !strcmp(value, "tcp") ? WIRE_TCP : !strcmp(value, "other") ? WIRE_OTHER : WIRE_BAD;
+		v->is = !strcmp(value, "tcp")	  ? WIRE_TCP
+			: !strcmp(value, "other") ? WIRE_OTHER
+						  : WIRE_BAD;
 	} else if (!strcmp(key, "count")) {
 		v->counter = counter_from_name(value);
 	} else if (!strcmp(key, "packet")) {
@@ -123,7 +126,8 @@ void vector_wrap(const struct vector *v, struct vector *ret)
 	*ret = w;
 }
 
-enum wire_status vector_parse(const struct vector *v, const uint8_t *data, size_t len, struct wire_packet *ret)
+enum wire_status vector_parse(const struct vector *v, const uint8_t *data, size_t len,
+			      struct wire_packet *ret)
 {
 	return v->ether ? packet_parse_ethernet(data, len, ret) : packet_parse(data, len, ret);
 }
@@ -175,7 +179,8 @@ static void print_hex(const char *label, const uint8_t *p, size_t len)
 	fputc('\n', stderr);
 }
 
-void vector_print_difference(const struct vector *v, const char *who, const uint8_t *got, size_t len)
+void vector_print_difference(const struct vector *v, const char *who, const uint8_t *got,
+			     size_t len)
 {
 	fprintf(stderr, "%s, %s%s:\n", v->name, who, v->ether ? ", with Ethernet header" : "");
 	print_hex("packet", v->packet, v->len);

@@ -37,18 +37,20 @@ struct vector_result {
 };
 
 /*
- * Read the file that $VECTORS names, or tests/vectors/segments.txt. The array is the caller's to free. A file that is not
- * what it should be ends the program: there is nothing to test then.
+ * Read the file that $VECTORS names, or tests/vectors/segments.txt. The array is the caller's to
+ * free. A file that is not what it should be ends the program: there is nothing to test then.
  */
 struct vector *vectors_load(size_t *ret_n);
 
 /* V with an Ethernet header in front; RET may be V. */
 void vector_wrap(const struct vector *v, struct vector *ret);
 
-enum wire_status vector_parse(const struct vector *v, const uint8_t *data, size_t len, struct wire_packet *ret);
+enum wire_status vector_parse(const struct vector *v, const uint8_t *data, size_t len,
+			      struct wire_packet *ret);
 
 /* Pass V's packet through the C code as the daemon would. */
 void vector_apply(const struct vector *v, struct vector_result *ret);
 
 /* Print name and bytes of a vector whose output is GOT. */
-void vector_print_difference(const struct vector *v, const char *who, const uint8_t *got, size_t len);
+void vector_print_difference(const struct vector *v, const char *who, const uint8_t *got,
+			     size_t len);

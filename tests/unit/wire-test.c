@@ -19,8 +19,10 @@
 /* 192.0.2.1:40000 -> 198.51.100.1:80 with these options. Returns the length. */
 static size_t make(uint8_t p[PACKET_MAX], uint16_t flags, const uint8_t *opts, size_t opts_len)
 {
-	static const uint8_t ip[20] = { 0x45, 0, 0, 0, 0, 1, 0, 0, 64, 6, 0, 0, 192, 0, 2, 1, 198, 51, 100, 1 };
-	static const uint8_t tcp[20] = { 0x9c, 0x40, 0, 80, 0x11, 0x22, 0x33, 0x44, 0xaa, 0xbb, 0xcc, 0xdd };
+	static const uint8_t ip[20] = { 0x45, 0, 0,   0, 0, 1, 0,   0,	64,  6,
+					0,    0, 192, 0, 2, 1, 198, 51, 100, 1 };
+	static const uint8_t tcp[20] = { 0x9c, 0x40, 0,	   80,	 0x11, 0x22,
+					 0x33, 0x44, 0xaa, 0xbb, 0xcc, 0xdd };
 	size_t len = TCP_AT + 20 + opts_len;
 
 	memcpy(p, ip, sizeof(ip));
@@ -88,7 +90,8 @@ static void test_ipv6_tuple(void **state)
 
 static void test_reverse(void **state)
 {
-	struct tuple t = { .src = { 1, 2 }, .dst = { 3, 4 }, .sport_be = 5, .dport_be = 6 }, there, back;
+	struct tuple t = { .src = { 1, 2 }, .dst = { 3, 4 }, .sport_be = 5, .dport_be = 6 }, there,
+		     back;
 
 	(void)state;
 	tuple_reverse(&there, &t);
@@ -103,8 +106,10 @@ static void test_reverse(void **state)
 
 static void test_syn_flags(void **state)
 {
-	static const uint16_t syns[] = { 0x02, 0xc2, 0x1c2, 0x42, 0x82, 0x102, 0x22, 0x0a, 0xe02, 0xfea };
-	static const uint16_t others[] = { 0x12, 0x03, 0x06, 0x00, 0x10, 0x11, 0x04, 0x14, 0x1d2, 0x16, 0x07 };
+	static const uint16_t syns[] = { 0x02,	0xc2, 0x1c2, 0x42,  0x82,
+					 0x102, 0x22, 0x0a,  0xe02, 0xfea };
+	static const uint16_t others[] = { 0x12, 0x03, 0x06,  0x00, 0x10, 0x11,
+					   0x04, 0x14, 0x1d2, 0x16, 0x07 };
 	struct wire_packet pkt;
 
 	(void)state;
@@ -192,7 +197,9 @@ static void check_options(const uint8_t *opts, size_t len)
 /* A list of plausible options, with an implausible byte now and then. */
 static void random_options(uint8_t opts[WIRE_OPTS_MAX], size_t len)
 {
-	static const uint8_t kinds[] = { 1, 1, 1, 8, 8, 8, 2, 3, 4, 5, 19, 29, 30, 34, 253, 254, 0 };
+	static const uint8_t kinds[] = {
+		1, 1, 1, 8, 8, 8, 2, 3, 4, 5, 19, 29, 30, 34, 253, 254, 0
+	};
 	static const uint8_t sizes[] = { 0, 0, 4, 3, 2, 10 };
 	size_t i = 0;
 
@@ -206,7 +213,9 @@ static void random_options(uint8_t opts[WIRE_OPTS_MAX], size_t len)
 			i++;
 			continue;
 		}
-		size = kind == 8 ? 10 : kind < sizeof(sizes) ? sizes[kind] : (uint8_t)(2 + random() % 10);
+		size = kind == 8	      ? 10
+		       : kind < sizeof(sizes) ? sizes[kind]
+					      : (uint8_t)(2 + random() % 10);
 		if (random() % 16 == 0)
 			size = (uint8_t)(random() % 44);
 		if (i + 1 < len)
@@ -277,9 +286,9 @@ static void test_random_bytes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_fields),	       cmocka_unit_test(test_ipv6_tuple),
-		cmocka_unit_test(test_reverse),	       cmocka_unit_test(test_syn_flags),
-		cmocka_unit_test(test_short_options),  cmocka_unit_test(test_random_options),
+		cmocka_unit_test(test_fields),	      cmocka_unit_test(test_ipv6_tuple),
+		cmocka_unit_test(test_reverse),	      cmocka_unit_test(test_syn_flags),
+		cmocka_unit_test(test_short_options), cmocka_unit_test(test_random_options),
 		cmocka_unit_test(test_random_bytes),
 	};
 

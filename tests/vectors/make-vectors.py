@@ -7,8 +7,8 @@ Write segments.txt: packets, and what a shifted connection's datapath must make 
 
 The expected bytes never come from tsnatd's code. Every packet is built twice with scapy: once with
 the timestamps as they arrive and once with those that must leave; both times scapy computes the
-checksum over the whole segment. Which timestamps change is written down by hand, per vector: ts() is
-one that receivers read, dead() is one that must stay.
+checksum over the whole segment. Which timestamps change is written down by hand, per vector:
+ts() is one that receivers read, dead() is one that must stay.
 """
 import struct
 import sys
@@ -235,7 +235,7 @@ def offsets():
     v = vector("odd-offset-syn", flags=SYN, seq=1, ack=0, data=b"",
                opts=(WSCALE, ts(0xffffff00, 0), bytes.fromhex("0101020405b4")))
     # known from elsewhere
-    assert v["packet"][36:38] == bytes.fromhex("0e03") and v["expect"][36:38] == bytes.fromhex("c8df")
+    assert v["packet"][36:38].hex() == "0e03" and v["expect"][36:38].hex() == "c8df"
 
 
 def arithmetic():
@@ -352,7 +352,8 @@ def beside_others():
     both("unknown-30", opts=(unknown(30), ts()))
     both("unknown-holds-ts", opts=(unknown(2 + 10, kind=0xfd, fill=8), ts()))
     both("unknown-is-ts-inside", opts=(b"\xfd\x0c\x08\x0a\x01\x02\x03\x04\x05\x06\x07\x08",))
-    both("mptcp-dss", opts=(NOP, NOP, ts(), bytes.fromhex("1e14200102030405060708090000000100000002")))
+    dss = bytes.fromhex("1e14200102030405060708090000000100000002")
+    both("mptcp-dss", opts=(NOP, NOP, ts(), dss))
     both("mptcp-add-addr", opts=(bytes.fromhex("1e083001c0000209"), ts()))
     section("SYNs as systems in the field send them")
     syn("syn-linux", opts=(MSS, SACK_OK, ts(3735928559, 0), NOP, WSCALE))
@@ -373,9 +374,10 @@ def beside_others():
     syn("syn-mptcp-join", opts=(MSS, ts(9, 0), NOP, NOP, bytes.fromhex("1e0c1001deadbeef01020304"),
                                 SACK_OK))
     syn("syn-tfo-empty", opts=(MSS, SACK_OK, ts(9, 0), NOP, WSCALE, b"\x22\x02"))
-    syn("syn-tfo-cookie", opts=(MSS, ts(9, 0), b"\x22\x0a\x01\x02\x03\x04\x05\x06\x07\x08", NOP, WSCALE))
+    cookie = b"\x22\x0a\x01\x02\x03\x04\x05\x06\x07\x08"
+    syn("syn-tfo-cookie", opts=(MSS, ts(9, 0), cookie, NOP, WSCALE))
     vector("syn-tfo-data", flags=SYN, ack=0, data=b"GET / HTTP/1.0\r\n\r\n",
-           opts=(MSS, ts(9, 0), b"\x22\x0a\x01\x02\x03\x04\x05\x06\x07\x08", NOP, WSCALE))
+           opts=(MSS, ts(9, 0), cookie, NOP, WSCALE))
     syn("syn-tfo-looks-like-ts", opts=(MSS, b"\x22\x08\x08\x0a\x11\x22\x33\x44"),
         reason="passed_no_timestamp")
     syn("syn-tfo-looks-like-ts-and-ts", opts=(MSS, b"\x22\x08\x08\x0a\x11\x22\x33\x44", ts(9, 0)))
@@ -397,8 +399,8 @@ def flags():
     vector("syn-rst-out", flags=SYN | RST, opts=(NOP, NOP, ts(0, 0)))
     vector("syn-ack-out", flags=SYN | ACK, opts=(MSS, SACK_OK, ts(), NOP, WSCALE))
     for family in (4, 6):
-        vector(f"syn-ack-in-v{family}", family=family, dir="in", flags=SYN | ACK, data=b"", ack=0x1001,
-               opts=(MSS, SACK_OK, ts(), NOP, WSCALE))
+        vector(f"syn-ack-in-v{family}", family=family, dir="in", flags=SYN | ACK, data=b"",
+               ack=0x1001, opts=(MSS, SACK_OK, ts(), NOP, WSCALE))
     vector("syn-ack-echo-zero-in", dir="in", flags=SYN | ACK, data=b"",
            opts=(MSS, SACK_OK, dead(1, 0), NOP, WSCALE))
     vector("syn-ack-ecn-in", dir="in", flags=SYN | ACK | ECE, data=b"", opts=(MSS, ts(), NOP, NOP))
@@ -459,8 +461,8 @@ def ipv4():
         vector(f"ihl-{ihl:02}-in-ether", link="ether", dir="in", ip={"options": opts},
                opts=(NOP, ts()))
     vector("router-alert-out", ip={"options": [IPOption_Router_Alert()]}, opts=USUAL)
-    vector("record-route-out", ip={"options": [IPOption_RR(length=39, pointer=4, routers=["0.0.0.0"] * 9)]},
-           opts=USUAL)
+    record_route = IPOption_RR(length=39, pointer=4, routers=["0.0.0.0"] * 9)
+    vector("record-route-out", ip={"options": [record_route]}, opts=USUAL)
     for ihl in range(5):
         vector(f"ihl-{ihl:02}", ip={"ihl": ihl}, opts=(NOP, NOP, dead()), status="bad")
         vector(f"ihl-{ihl:02}-ether-in", link="ether", dir="in", ip={"ihl": ihl},
@@ -478,13 +480,15 @@ def ipv4():
     vector("total-cuts-options", ip={"len": 48}, opts=(NOP, NOP, dead()), status="bad")
     vector("total-ends-with-options", ip={"len": 52}, opts=USUAL, data=b"")
     for version in (0, 5, 15):
-        vector(f"version-{version}", ip={"version": version}, opts=(NOP, NOP, dead()), status="other")
+        vector(f"version-{version}", ip={"version": version}, opts=(NOP, NOP, dead()),
+               status="other")
     inner = bytes(IP(src="10.0.0.1", dst="10.0.0.2", id=1) / TCP(flags="A"))
-    for name, proto in (("icmp", bytes(ICMP())), ("udp", bytes(UDP(sport=40000, dport=80) / Raw(b"x" * 40))),
-                        ("ipip", inner), ("gre", b"\0\0\x08\0" + inner)):
-        number = {"icmp": 1, "udp": 17, "ipip": 4, "gre": 47}[name]
+    udp = bytes(UDP(sport=40000, dport=80) / Raw(b"x" * 40))
+    for name, proto, data in (("icmp", 1, bytes(ICMP())), ("udp", 17, udp), ("ipip", 4, inner),
+                              ("gre", 47, b"\0\0\x08\0" + inner)):
         vector(f"v4-{name}", status="other",
-               whole=bytes(IP(src=GATEWAY[4], dst=SERVER[4], proto=number, id=1) / Raw(proto)))
+               whole=bytes(IP(src=GATEWAY[4], dst=SERVER[4], proto=proto, id=1) / Raw(data)))
+    vector("total-19-udp", ip={"len": 19, "proto": 17}, opts=(NOP, NOP, dead()), status="bad")
     vector("v4-sctp-looks-like-tcp", ip={"proto": 132}, opts=(NOP, NOP, dead()), status="other")
     vector("v4-ah", ip={"proto": 51}, opts=(NOP, NOP, dead()), status="other")
 
@@ -493,7 +497,8 @@ def ipv4():
     vector("first-fragment-out", ip={"flags": "MF"}, fragment=(0, 64), data=data, opts=USUAL)
     vector("first-fragment-in", dir="in", ip={"flags": "MF"}, fragment=(0, 64), data=data,
            opts=(NOP, ts()))
-    vector("first-fragment-header-only", ip={"flags": "MF"}, fragment=(0, 32), data=data, opts=USUAL)
+    vector("first-fragment-header-only", ip={"flags": "MF"}, fragment=(0, 32), data=data,
+           opts=USUAL)
     vector("first-fragment-cuts-options", ip={"flags": "MF"}, fragment=(0, 24), data=data,
            opts=(NOP, NOP, dead()), status="bad")
     vector("first-fragment-of-8", ip={"flags": "MF"}, fragment=(0, 8), data=data,
@@ -557,9 +562,10 @@ def ipv6():
 
     section("IPv6 fragments")
     data = bytes(range(100))
-    vector("v6-first-fragment-out", family=6, exts=(FIRST,), fragment=(0, 64), data=data, opts=USUAL)
-    vector("v6-first-fragment-in", family=6, dir="in", exts=(HOP, FIRST), fragment=(0, 64), data=data,
-           opts=(NOP, ts()))
+    vector("v6-first-fragment-out", family=6, exts=(FIRST,), fragment=(0, 64), data=data,
+           opts=USUAL)
+    vector("v6-first-fragment-in", family=6, dir="in", exts=(HOP, FIRST), fragment=(0, 64),
+           data=data, opts=(NOP, ts()))
     vector("v6-first-fragment-cuts-options", family=6, exts=(FIRST,), fragment=(0, 24), data=data,
            opts=(NOP, NOP, dead()), status="bad")
     vector("v6-later-fragment", exts=(LATER,), flags=SYN, ack=0, **other)
@@ -574,7 +580,8 @@ def ipv6():
     vector("v6-length-1", ip={"plen": 1}, **bad)
     far = ext(60, lambda nh: Raw(bytes([nh, 255]) + b"\0" * 6))
     vector("v6-extension-beyond", exts=(far,), **bad)
-    vector("v6-extension-beyond-then-dest", exts=(ext(0, lambda nh: Raw(bytes([60, 200]) + b"\0" * 6)),), **bad)
+    far_hop = ext(0, lambda nh: Raw(bytes([60, 200]) + b"\0" * 6))
+    vector("v6-extension-beyond-then-dest", exts=(far_hop,), **bad)
     vector("v6-ah-beyond", exts=(ext(51, lambda nh: Raw(bytes([nh, 255]) + b"\0" * 6)),), **bad)
     vector("v6-extension-leaves-no-room", exts=(HOP_LONG,), ip={"plen": 40}, **bad)
 
@@ -617,7 +624,7 @@ def cuts():
 HEADER = """\
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Packets of a shifted connection, and what must become of them. Made by make-vectors.py: do not edit.
+# Packets of a shifted connection, and what must become of them. Made by make-vectors.py.
 #
 #	name	what it is
 #	link	ether: starts with an Ethernet header; raw: with the network header
@@ -628,15 +635,15 @@ HEADER = """\
 #	packet	as it comes
 #	expect	as it leaves, or "unchanged"
 #
-# The connection is 192.0.2.1:40000 -> 198.51.100.1:80 or [2001:db8:1::1]:40000 -> [2001:db8:2::80]:80.
-# A packet that the parser stops at is sent through all the same: nothing may change. An out SYN gets its shift by
-# a decision; one with a reason to pass leaves as it came.
+# The connection is 192.0.2.1:40000 -> 198.51.100.1:80, or 2001:db8:1::1 -> 2001:db8:2::80 with the
+# same ports. A packet that the parser stops at is sent through all the same: nothing may change. An
+# out SYN gets its shift by a decision; one with a reason to pass leaves as it came.
 """
 
 
 def main():
-    for make in (usual_segments, offsets, arithmetic, several, end_of_list, other_lengths, malformed,
-                 authenticated, beside_others, flags, links, ipv4, ipv6, cuts):
+    for make in (usual_segments, offsets, arithmetic, several, end_of_list, other_lengths,
+                 malformed, authenticated, beside_others, flags, links, ipv4, ipv6, cuts):
         make()
     out = [HEADER]
     for v in vectors:
@@ -644,8 +651,9 @@ def main():
             out.append(f"\n### {v}\n")
             continue
         expect = "unchanged" if v["packet"] == v["expect"] else v["expect"].hex()
-        out.append(f"\nname {v['name']}\nlink {v['link']}\ndir {v['dir']}\nshift 0x{v['shift']:08x}\n"
-                   f"is {v['status']}\ncount {v['reason']}\npacket {v['packet'].hex() or '-'}\n"
+        out.append(f"\nname {v['name']}\nlink {v['link']}\ndir {v['dir']}\n"
+                   f"shift 0x{v['shift']:08x}\nis {v['status']}\ncount {v['reason']}\n"
+                   f"packet {v['packet'].hex() or '-'}\n"
                    f"expect {expect}\n")
     sys.stdout.write("".join(out))
 

@@ -1,0 +1,125 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# absent.sh - tsnatd where it has nothing to do, and tsnatd gone: stopped, killed, or hung.
+#
+# A connection that needs no shift leaves byte-identical. Without the daemon new connections work, and when nobody told the
+# kernel to stop (SIGKILL, SIGSTOP) they are repaired all the same, by the egress program.
+
+. "$(dirname "$0")/lib.sh"
+
+PORTS=1000 # so that each is reused many times in a second or two
+
+untouched() { # FAMILY DECIDE
+	local what="$1, $2: untouched" port out=$TMP/compare.json client
+
+	topology_up 1
+	start_peer
+	start_nginx
+	offload_off c1:eth0 srv:eth0 gw:in1 gw:out
+	masquerade plain
+	must_start_tsnatd --decide "$2"
+	capture c1 eth0 "$TMP/client.pcap" 2048 "$FILTER" --immediate-mode
+	client=$SPAWNED
+	capture srv eth0 "$TMP/server.pcap" 2048 "$FILTER" --immediate-mode
+	for port in 20001 20002 20003 20004 20005; do
+		talk "$1" c1 $port --bytes 100000 >/dev/null || not_ok "$what: port $port connects"
+	done
+	on c1 curl -s -o /dev/null "$(url "$1")" || not_ok "$what: curl gets an answer"
+	capture_end "$SPAWNED" "$TMP/server.pcap"
+	capture_end "$client" "$TMP/client.pcap"
+	check_capture "$out" --checksums --client "$TMP/client.pcap" "$TMP/server.pcap"
+	is "$what: 6 connections, none shifted, all bytes alike after undoing NAT" \
+		"$(json "$out" connections) $(json "$out" unshifted_connections) $(json "$out" violations)" '6 6 0'
+	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
+	is "$what: no segment without its twin" "$(json "$out" unmatched) $(json "$out" only_one_side)" '0 0'
+	at_least "$what: segments compared" "$(json "$out" compared)" 500
+	is "$what: all checksums right, all packets whole" "$(json "$out" checksums_cut) $(json "$out" bad_checksum)" ' 0'
+	is "$what: 6 SYNs seen, none shifted" "$(stat_of syn_seen) $(stat_of syn_shifted)" '6 0'
+	forget_tsnatd
+}
+
+# away DECIDE TERM|KILL|STOP: what becomes of new connections, and of one that is open and shifted
+away() {
+	local what="$1, SIG$2" cap out=$TMP/check.json open
+
+	HIGH=$((LOW + PORTS - 1))
+	topology_up 1
+	start_nginx
+	start_peer
+	masquerade plain
+	must_start_tsnatd --decide "$1"
+	capture srv eth0 "$TMP/server.pcap"
+	cap=$SPAWNED
+	use_every_port ipv4 c1
+	rm -f "$TMP/go" "$TMP/talk"
+	arm ipv4 c1 $LOW
+	spawn c1 "$TMP/talk" python3 "$here/peer.py" talk $SERVER4 7000 --local-port $LOW --pause "$TMP/go"
+	open=$SPAWNED
+	wait_for 5 grep -q '^received' "$TMP/talk"
+	is "$what: one connection is open and shifted" "$(stat_of connections_shifted)" 1
+	timestamps 1 c1
+
+	if [ "$2" = STOP ]; then
+		kill -STOP "$TSNATD_PID"
+	else
+		stop_tsnatd "$2"
+	fi
+	masquerade random
+	mark
+	load ipv4 2 c1
+	touch "$TMP/go"
+	wait "$open"
+	is "$what: the open connection goes on" "$?" 0
+	forget "$open"
+	capture_end "$cap" "$TMP/server.pcap"
+	at_least "$what: new connections work" "$(since srv TcpPassiveOpens)" 200
+	if [ "$2" = TERM ]; then
+		at_least "$what: as without tsnatd, some are refused" "$(refused)" 50
+		is "$what: its rules are gone" "$(on gw nft list tables | grep -c tsnatd)" 0
+	else
+		check_capture "$out" "$TMP/server.pcap"
+		at_least "$what: they reuse ports" "$(json "$out" reuses)" 2000
+		is "$what: and every SYN is above its tuple's last TSval" "$(json "$out" violations)" 0
+		[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
+		at_most "$what: the server refuses none" "$(refused)" 5
+	fi
+	forget_tsnatd
+	HIGH=27999
+}
+
+# When the guardian, which answers for a hung daemon, hangs as well, SYNs wait until the watchdog ends the daemon. Those of them that are
+# sent again leave then.
+all_hung() {
+	local what='queue, daemon and guardian stopped' pid
+
+	topology_up 1
+	start_peer
+	masquerade plain
+	must_start_tsnatd --decide queue
+	arm ipv4 c1 20001
+	mark
+	hold_queue
+	rm -f "$TMP/talk"
+	spawn c1 "$TMP/talk" python3 "$here/peer.py" talk $SERVER4 7000 --local-port 20001
+	pid=$SPAWNED
+	sleep 0.5
+	is "$what: the SYN waits in the queue" "$(cat "$TMP/talk")" ''
+	stop_tsnatd KILL # what the watchdog does
+	wait "$pid"
+	is "$what: the connection is made after the watchdog's SIGKILL" "$?" 0
+	forget "$pid"
+	is "$what: and repaired" "$(refused)" 0
+	forget_tsnatd
+}
+
+need_daemon
+begin
+for decide in queue kernel; do
+	untouched ipv4 $decide
+	untouched ipv6 $decide
+	away $decide TERM
+	away $decide KILL
+	away $decide STOP
+done
+all_hung
+finish

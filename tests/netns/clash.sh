@@ -1,0 +1,85 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# clash.sh - two SYNs wait in the queue for one translated tuple, which the NAT gave out twice because a waiting SYN is not in the
+# conntrack table. The first to be confirmed has it and must not notice the other, which conntrack drops.
+#
+# SIGSTOP makes the daemon hold the verdicts, and --to-ports with one port makes the NAT give it to both clients. The loser gets it when
+# the winner's connection is gone from conntrack; whether it may take it from a closed connection depends on the kernel and on ISNs.
+
+. "$(dirname "$0")/lib.sh"
+
+PORT=20001
+
+start_talk() { # FAMILY CLIENT
+	rm -f "$TMP/talk.$2"
+	spawn "$2" "$TMP/talk.$2" python3 "$here/peer.py" talk "$(server "$1")" 7000 --local-port $PORT \
+		--bytes 200000 --pause "$TMP/go"
+}
+
+waiting() { # N: so many packets are in the queue
+	[ "$(on gw awk '{ n += $3 } END { print n + 0 }' /proc/net/netfilter/nfnetlink_queue)" = "$1" ]
+}
+
+# clash FAMILY WINNER LOSER
+clash() {
+	local what="$1, $2 before $3" winner loser captures=() out=$TMP/check.json
+
+	topology_up 2
+	start_peer
+	masquerade plain $PORT $PORT
+	offload_off c1:eth0 c2:eth0 srv:eth0 gw:in1 gw:in2 gw:out
+	must_start_tsnatd --decide queue
+	arm "$1" "$2" $PORT # the tuple has a last TSval that the winner's clock is below
+	rm -f "$TMP/go"
+	mark
+	capture "$2" eth0 "$TMP/client.pcap" 2048 "$FILTER" --immediate-mode
+	captures+=("$SPAWNED")
+	capture srv eth0 "$TMP/server.pcap" 2048 "$FILTER" --immediate-mode
+	captures+=("$SPAWNED")
+
+	hold_queue
+	start_talk "$1" "$2"
+	winner=$SPAWNED
+	wait_for 3 waiting 1
+	start_talk "$1" "$3"
+	loser=$SPAWNED
+	wait_for 3 waiting 2
+	succeeds "$what: both SYNs wait" waiting 2
+	release_queue
+	wait_for 3 grep -q '^received' "$TMP/talk.$2"
+	at_least "$what: one of them was dropped at confirm" "$(insert_failed)" 1
+	# the loser's second SYN comes while the tuple is the winner's
+	sleep 1.2
+	touch "$TMP/go"
+	wait "$winner"
+	is "$what: the winner completes" "$? $(tail -n 1 "$TMP/talk.$2")" '0 received 200000'
+	forget "$winner"
+	is "$what: undisturbed: PAWSEstab, PAWSActive, refused, resets" \
+		"$(since_all TcpExtPAWSEstab srv "$2") $(since "$2" TcpExtPAWSActive) $(refused) $(since_all TcpOutRsts srv "$2")" \
+		'0 0 0 0'
+	on gw conntrack -D -p tcp --dport 7000 --reply-port-dst $PORT >/dev/null 2>&1
+	wait "$loser"
+	is "$what: the loser gets the tuple after it" "$?" 0
+	forget "$loser"
+	capture_end "${captures[1]}" "$TMP/server.pcap"
+	capture_end "${captures[0]}" "$TMP/client.pcap"
+	at_least "$what: clashes are counted" "$(stat_of clashes)" 1
+
+	check_capture "$out" --client "$TMP/client.pcap" "$TMP/server.pcap"
+	is "$what: the winner's shift is one constant, and not 0" \
+		"$(json "$out" shifted_connections) $(json "$out" violations)" '1 0'
+	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
+	check_capture "$out" "$TMP/server.pcap"
+	is "$what: at the server two connections, all above" \
+		"$(json "$out" connections) $(json "$out" violations)" '2 0'
+	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
+	forget_tsnatd
+}
+
+need_daemon
+begin
+clash ipv4 c1 c2
+clash ipv4 c2 c1
+clash ipv6 c1 c2
+clash ipv6 c2 c1
+finish

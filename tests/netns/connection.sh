@@ -1,0 +1,190 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# connection.sh - one repaired connection: it keeps its shift while its SYN is sent again, while it carries 100 MB, and over the death
+# of the daemon.
+
+. "$(dirname "$0")/lib.sh"
+
+MB100=100000000
+
+setup() {
+	topology_up 1
+	start_peer
+	masquerade plain
+}
+
+# What the port's next SYN meets without tsnatd. Else the rest would prove nothing.
+refusal_without() { # FAMILY PORT
+	arm "$1" c1 "$2"
+	mark
+	talk "$1" c1 "$2" >/dev/null
+	at_least "$1: without tsnatd the server refuses the SYN" "$(refused)" 1
+}
+
+# talk_in_background ARGS of talk: its PID is in TALK, what it prints in $TMP/talk
+talk_in_background() {
+	rm -f "$TMP/talk" "$TMP/go"
+	spawn "$2" "$TMP/talk" python3 "$here/peer.py" talk "$(server "$1")" 7000 --local-port "$3" "${@:4}"
+	TALK=$SPAWNED
+}
+
+talk_ends() { # TEXT BYTES
+	local status
+
+	wait "$TALK"
+	status=$?
+	forget "$TALK"
+	if [ $status = 0 ] && grep -q "^received $2\$" "$TMP/talk"; then
+		ok "$1"
+	else
+		not_ok "$1" "$(cat "$TMP/talk")"
+	fi
+}
+
+both_captures() {
+	capture c1 eth0 "$TMP/client.pcap" 2048 'tcp port 7000' --immediate-mode
+	CLIENT_CAPTURE=$SPAWNED
+	capture srv eth0 "$TMP/server.pcap" 2048 'tcp port 7000' --immediate-mode
+	SERVER_CAPTURE=$SPAWNED
+}
+
+both_captures_end() {
+	capture_end "$CLIENT_CAPTURE" "$TMP/client.pcap"
+	capture_end "$SERVER_CAPTURE" "$TMP/server.pcap"
+}
+
+healthy() { # TEXT: nothing refused or discarded since mark
+	is "$1: nothing refused, PAWSEstab 0, PAWSActive 0, no resets" \
+		"$(refused) $(since c1 TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive) $(since_all TcpOutRsts c1 srv)" '0 0 0 0'
+	is "$1: no wrong checksum at either end" "$(since_all TcpInCsumErrors c1 srv)" 0
+}
+
+compare() { # TEXT: one shifted connection, alike on both sides but for its constant
+	local out=$TMP/compare.json
+
+	check_capture "$out" --checksums --client "$TMP/client.pcap" "$TMP/server.pcap"
+	is "$1: shifted by one constant both ways, nothing else changed" \
+		"$(json "$out" connections) $(json "$out" shifted_connections) $(json "$out" violations)" '1 1 0'
+	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
+	COMPARED=$(json "$out" compared)
+	VERIFIED=$(json "$out" checksums_complete)
+}
+
+# retransmission FAMILY DECIDE server|gateway|restart|kill
+retransmission() {
+	local what="$1, $2: SYN sent again after its SYN-ACK was lost at the $3" table
+
+	case $3 in
+	restart) what="$1, $2: SYN sent again after a restart" ;;
+	kill) what="$1, $2: SYN sent again after SIGKILL and a new start" ;;
+	esac
+	setup
+	offload_off c1:eth0 srv:eth0 gw:in1 gw:out
+	must_start_tsnatd --decide "$2"
+	arm "$1" c1 20001
+	mark
+	# at the gateway it is lost behind the ingress program, which then knows of an answer that the client did not get
+	if [ "$3" = gateway ]; then
+		on gw nft -f - <<-END
+			table inet lossy { chain c { type filter hook prerouting priority raw;
+				iifname "out" tcp flags & (syn | ack) == syn | ack counter drop; }; }
+		END
+		table=gw
+	else
+		on srv nft -f - <<-END
+			table inet lossy { chain c { type filter hook output priority 0;
+				tcp flags & (syn | ack) == syn | ack counter drop; }; }
+		END
+		table=srv
+	fi
+	both_captures
+	talk_in_background "$1" c1 20001
+	wait_for 3 eval "on $table nft list table inet lossy | grep -q 'packets [1-9]'" ||
+		die "no SYN-ACK was dropped"
+	case $3 in
+	restart) stop_tsnatd ;;
+	kill) stop_tsnatd KILL ;;
+	*) sleep 0.2 ;;
+	esac
+	[ -n "$TSNATD_PID" ] || must_start_tsnatd --decide "$2"
+	on $table nft delete table inet lossy
+	talk_ends "$what: connects" 1000
+	both_captures_end
+	at_least "$what: it was sent again" "$(since c1 TcpExtTCPSynRetrans)" 1
+	healthy "$what"
+	compare "$what"
+	forget_tsnatd
+}
+
+# small FAMILY DECIDE: whole packets of a whole connection that survives SIGKILL half way
+small() {
+	local what="$1, $2: 2 MB both ways, SIGKILL half way"
+
+	setup
+	offload_off c1:eth0 srv:eth0 gw:in1 gw:out
+	refusal_without "$1" 20000
+	must_start_tsnatd --decide "$2"
+	arm "$1" c1 20001
+	mark
+	both_captures
+	talk_in_background "$1" c1 20001 --bytes 2000000 --pause "$TMP/go"
+	wait_for 10 grep -q '^received' "$TMP/talk"
+	is "$what: connections_shifted is 1" "$(stat_of connections_shifted)" 1
+	stop_tsnatd KILL
+	touch "$TMP/go"
+	talk_ends "$what: all arrives" 2000000
+	both_captures_end
+	healthy "$what"
+	compare "$what"
+	at_least "$what: segments compared" "$COMPARED" 2000
+	at_least "$what: right checksums, both sides" "$VERIFIED" 4000
+	forget_tsnatd
+}
+
+# large FAMILY DECIDE: segments merged and cut by the kernel, checksums left to the hardware that veth pretends to be
+large() {
+	local what="$1, $2: 100 MB both ways, SIGKILL half way" out=$TMP/check.json hook
+
+	setup
+	must_start_tsnatd --decide "$2"
+	arm "$1" c1 20001
+	mark
+	capture srv eth0 "$TMP/server.pcap" 0 'tcp port 7000' -c 4000
+	SERVER_CAPTURE=$SPAWNED
+	talk_in_background "$1" c1 20001 --bytes $MB100 --pause "$TMP/go"
+	wait_for 20 grep -q '^received' "$TMP/talk"
+	stop_tsnatd KILL
+	touch "$TMP/go"
+	talk_ends "$what: all arrives" $MB100
+	capture_end "$SERVER_CAPTURE" "$TMP/server.pcap"
+	healthy "$what"
+	check_capture "$out" --checksums "$TMP/server.pcap"
+	is "$what: the part captured at the server has nothing wrong" "$(json "$out" violations)" 0
+	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
+	at_least "$what: with checksums that the hardware completes" "$(json "$out" checksums_partial)" 1000
+
+	must_start_tsnatd --decide "$2"
+	for hook in ingress egress; do
+		is "$1, $2: after the new start one program on $hook" \
+			"$(on gw tc filter show dev out $hook | grep -c '\bid [0-9]')" 1
+	done
+	arm "$1" c1 20002
+	mark
+	talk "$1" c1 20002 >/dev/null
+	is "$1, $2: after the new start SYNs are repaired" "$(refused)" 0
+	forget_tsnatd
+}
+
+need_daemon
+begin
+small ipv4 queue
+small ipv6 kernel
+large ipv4 kernel
+large ipv6 queue
+retransmission ipv4 queue server
+retransmission ipv6 queue gateway
+retransmission ipv4 queue restart
+retransmission ipv6 queue kill
+retransmission ipv4 kernel server
+retransmission ipv6 kernel gateway
+finish

@@ -1,0 +1,173 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# neighbours.sh - what others have set up on the gateway is as before after start, stop and --cleanup.
+
+. "$(dirname "$0")/lib.sh"
+
+# A classic BPF program of one instruction, which lets the next filter decide.
+UNSPEC='1,6 0 0 4294967295'
+
+foreign_filter() { # HOOK PREF
+	on gw tc filter add dev out "$1" protocol all pref "$2" bpf direct-action bytecode "$UNSPEC" ||
+		die "tc takes no filter"
+}
+
+foreign_rules() {
+	on gw nft -f - <<-'END'
+		table inet foreign {
+			set hosts { type ipv4_addr; elements = { 192.0.2.1, 192.0.2.2 }; }
+			chain before { type filter hook postrouting priority 50; tcp dport 7000 ct mark set 0x1234; }
+			chain same { type filter hook postrouting priority 110; ip daddr @hosts drop; }
+			chain after { type filter hook postrouting priority 120; meta mark 0x77 drop; }
+		}
+		table ip tsnat { chain post { type filter hook output priority 0; tcp dport 9 drop; }; }
+		table netdev foreign { chain in { type filter hook ingress device "out" priority 0; udp dport 9 drop; }; }
+	END
+}
+
+# Everything that tc and nft say of the gateway, without counters.
+snapshot() {
+	on gw nft -s list ruleset 2>/dev/null
+	for dev in out in1; do
+		echo "== $dev"
+		on gw tc qdisc show dev $dev
+		on gw tc filter show dev $dev
+		on gw tc filter show dev $dev ingress
+		on gw tc filter show dev $dev egress
+	done 2>&1 | sed 's/ direct_packets_stat [0-9]*//'
+}
+
+same() { # TEXT BEFORE AFTER
+	local d
+
+	if d=$(diff <(printf '%s\n' "$2") <(printf '%s\n' "$3")); then ok "$1"; else not_ok "$1" "$d"; fi
+}
+
+# All that was there before is still there, whatever was added.
+kept() { # TEXT BEFORE AFTER
+	local d
+
+	if d=$(diff <(printf '%s\n' "$2") <(printf '%s\n' "$3") | grep '^<'); then not_ok "$1" "$d"; else ok "$1"; fi
+}
+
+setup() {
+	topology_up 1
+	start_peer
+	masquerade plain
+	on gw sysctl -qw net.netfilter.nf_conntrack_tcp_timeout_time_wait=120 # entries are counted
+}
+
+cleanup_run() {
+	on gw "$TSNATD" -i out --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" --pin-dir "$PIN_DIR" --cleanup \
+		>>"$LOG" 2>&1
+}
+
+# surroundings DECIDE: rules, filters before and behind ours, a qdisc, marks, conntrack entries
+surroundings() {
+	local what="$1" before entries
+
+	setup
+	foreign_rules
+	on gw tc qdisc add dev out clsact
+	for hook in ingress egress; do
+		foreign_filter $hook 5
+		foreign_filter $hook 60000
+	done
+	on gw tc qdisc replace dev out root handle 7: htb default 1
+	on gw tc qdisc replace dev in1 root handle 8: htb default 1
+	talk ipv4 c1 20009 >/dev/null
+	entries=$(on gw conntrack -L -p tcp 2>/dev/null | wc -l)
+	before=$(snapshot)
+
+	must_start_tsnatd --decide "$1"
+	kept "$what: all kept after start" "$before" "$(snapshot)"
+	arm ipv4 c1 20001
+	mark
+	talk ipv4 c1 20001 >/dev/null
+	is "$what: repairs beside them" "$(refused)" 0
+	is "$what: their connection marks are as they set them" \
+		"$(on gw conntrack -L -p tcp 2>/dev/null | grep -c 'mark=4660')" $((entries + 1))
+	stop_tsnatd
+	kept "$what: all kept after stop" "$before" "$(snapshot)"
+	is "$what: no rule of ours after stop" "$(on gw nft list tables | grep -c tsnatd)" 0
+	is "$what: conntrack was not flushed" "$(on gw conntrack -L -p tcp 2>/dev/null | wc -l)" $((entries + 1))
+	succeeds "$what: --cleanup" cleanup_run
+	same "$what: as before after --cleanup" "$before" "$(snapshot)"
+	is "$what: no pins after --cleanup" "$(find "$PIN_DIR" -type f 2>/dev/null | wc -l)" 0
+	forget_tsnatd
+}
+
+# The qdisc that we made goes with us, unless somebody has moved in.
+our_qdisc() {
+	local before
+
+	setup
+	before=$(snapshot)
+	must_start_tsnatd
+	is "own clsact: made at start" "$(on gw tc qdisc show dev out | grep -c clsact)" 1
+	stop_tsnatd
+	succeeds "own clsact: --cleanup" cleanup_run
+	same "own clsact: gone after --cleanup" "$before" "$(snapshot)"
+
+	must_start_tsnatd
+	foreign_filter egress 5
+	stop_tsnatd
+	succeeds "own clsact with a foreign filter: --cleanup" cleanup_run
+	is "own clsact with a foreign filter: the filter survives" "$(on gw tc filter show dev out egress | grep -c 'pref 5 ')" 2
+	is "own clsact with a foreign filter: and is alone" "$(on gw tc filter show dev out egress | grep -c tsnat)" 0
+	forget_tsnatd
+}
+
+empty_foreign_qdisc() {
+	local before
+
+	setup
+	on gw tc qdisc add dev out clsact
+	before=$(snapshot)
+	must_start_tsnatd
+	stop_tsnatd
+	succeeds "foreign empty clsact: --cleanup" cleanup_run
+	same "foreign empty clsact: survives" "$before" "$(snapshot)"
+	forget_tsnatd
+}
+
+ingress_in_the_way() {
+	local before
+
+	setup
+	on gw tc qdisc add dev out ingress
+	before=$(snapshot)
+	: >"$LOG"
+	if start_tsnatd; then
+		not_ok "ingress qdisc in the way: refused"
+		stop_tsnatd
+	else
+		is "ingress qdisc in the way: exit status" "$TSNATD_STATUS" 1
+		succeeds "ingress qdisc in the way: said clearly" grep -qiE 'out.*ingress|ingress.*out' "$LOG"
+		note "it says: $(tail -n 1 "$LOG")"
+	fi
+	same "ingress qdisc in the way: all as before" "$before" "$(snapshot)"
+	forget_tsnatd
+}
+
+rules_come_back() {
+	setup
+	must_start_tsnatd --decide queue
+	on gw nft delete table ip tsnatd
+	succeeds "rules deleted by somebody come back" wait_for 10 on gw nft list table ip tsnatd
+	arm ipv4 c1 20001
+	mark
+	talk ipv4 c1 20001 >/dev/null
+	is "and SYNs are repaired" "$(refused)" 0
+	forget_tsnatd
+}
+
+need_daemon
+begin
+surroundings queue
+surroundings kernel
+our_qdisc
+empty_foreign_qdisc
+ingress_in_the_way
+rules_come_back
+finish
