@@ -279,7 +279,7 @@ int gateway_new(struct gateway **ret, sd_event *event, const char *path, const s
 	struct varlink_config config = {
 		.vendor = "tsnatd",
 		.product = "tsnatd",
-		.version = TSNATD_VERSION,
+		.version = VERSION,
 		.url = "man:tsnatd(8)",
 		.interfaces = interfaces,
 		.user = g,

@@ -8,8 +8,8 @@
 #define GATEWAY_SOCKET "/run/tsnatd/" GATEWAY_INTERFACE
 
 /* Given by the build. */
-#ifndef TSNATD_VERSION
-#define TSNATD_VERSION "unversioned"
+#ifndef VERSION
+#define VERSION "unknown"
 #endif
 
 /* What GetStatistics returns besides the counters. LAST is X for the last one, for texts that separate. */

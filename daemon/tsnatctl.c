@@ -279,7 +279,7 @@ int main(int argc, char **argv)
 			print_help();
 			return flush_output(EXIT_SUCCESS);
 		case 'v':
-			printf("tsnatctl %s\n", TSNATD_VERSION);
+			printf("tsnatctl %s\n", VERSION);
 			return flush_output(EXIT_SUCCESS);
 		default:
 			/* getopt said what is wrong */

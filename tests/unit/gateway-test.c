@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * gateway.c with a source that makes things up, and tsnatctl as its client (by default build/tsnatctl; TSNATCTL in the
- * environment names another).
+ * gateway.c with a source that makes things up, and tsnatctl as its client: the one built beside the tests, or what
+ * TSNATCTL in the environment names.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -10,9 +10,9 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "../../daemon/gateway.h"
-#include "../../daemon/gateway_listing.h"
-#include "../../daemon/gateway_names.h"
+#include "gateway.h"
+#include "gateway_listing.h"
+#include "gateway_names.h"
 #include "varlink-peer.h"
 
 #define CALL(method) "{\"method\":\"" GATEWAY_INTERFACE "." method "\"}"
@@ -590,6 +590,20 @@ static void defines_what_it_has(void **state)
 
 /* tsnatctl */
 
+static char tsnatctl[4096];
+
+/* The tests are in the folder "tests" of the build. */
+static void find_tsnatctl(const char *test)
+{
+	const char *named = getenv("TSNATCTL"), *slash = strrchr(test, '/');
+
+	if (named)
+		snprintf(tsnatctl, sizeof(tsnatctl), "%s", named);
+	else
+		snprintf(tsnatctl, sizeof(tsnatctl), "%.*s/../tsnatctl", slash ? (int)(slash - test) : 1,
+			 slash ? test : ".");
+}
+
 struct output {
 	struct buffer text;
 	int status;
@@ -619,7 +633,6 @@ static void read_output(struct fixture *f, int fd, struct output *ret)
 /* Run tsnatctl with ARGS, split at spaces, while the server serves it; what it prints anywhere is the output. */
 static struct output run_tsnatctl(struct fixture *f, const char *args)
 {
-	const char *program = getenv("TSNATCTL") ? getenv("TSNATCTL") : "build/tsnatctl";
 	char copy[200], *argv[16] = { copy }, *rest;
 	struct output output = { 0 };
 	int fds[2], argc = 1;
@@ -639,8 +652,8 @@ static struct output run_tsnatctl(struct fixture *f, const char *args)
 		dup2(fds[1], STDERR_FILENO);
 		close(fds[0]);
 		close(fds[1]);
-		execv(program, argv);
-		fprintf(stderr, "cannot run %s\n", program);
+		execv(tsnatctl, argv);
+		fprintf(stderr, "cannot run %s\n", tsnatctl);
 		_exit(127);
 	}
 	assert_true(pid > 0);
@@ -836,7 +849,6 @@ static void ctl_knows_its_usage(void **state)
 static void ctl_prints_top(void **state)
 {
 	struct fixture *f = *state;
-	const char *program = getenv("TSNATCTL") ? getenv("TSNATCTL") : "build/tsnatctl";
 	struct peer reader = { .event = f->event };
 	char text[65536] = "";
 	size_t length = 0;
@@ -849,7 +861,7 @@ static void ctl_prints_top(void **state)
 		dup2(fds[1], STDOUT_FILENO);
 		close(fds[0]);
 		close(fds[1]);
-		execl(program, program, "top", "--interval", "1", "--socket", f->place.path, NULL);
+		execl(tsnatctl, tsnatctl, "top", "--interval", "1", "--socket", f->place.path, NULL);
 		_exit(127);
 	}
 	close(fds[1]);
@@ -871,7 +883,7 @@ static void ctl_prints_top(void **state)
 	close(fds[0]);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
@@ -905,5 +917,7 @@ int main(void)
 		TEST(ctl_prints_top),
 	};
 
+	(void)argc;
+	find_tsnatctl(argv[0]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,8 +22,8 @@
 
 #include <cmocka.h>
 
-#include "../../daemon/buffer.h"
-#include "../../daemon/util.h"
+#include "buffer.h"
+#include "util.h"
 
 #define PEER_PATIENCE_MS 10000
 #define PEER_READ_SIZE 65536

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* varlink.c: raw bytes in, raw bytes out. */
-#include "../../daemon/varlink.h"
+#include "varlink.h"
 #include "varlink-peer.h"
 
 #define CALL(method) "{\"method\":\"org.example.test." method "\"}"
