@@ -94,13 +94,18 @@ struct {
 
 _Static_assert(COUNTER_COUNT <= 64, "the map \"counters\" has room");
 
-static __always_inline void count(__u32 which)
+struct counting; /* there is but one place */
+
+static __always_inline void count(struct counting *to, __u32 which)
 {
 	__u64 *n = bpf_map_lookup_elem(&counters, &which);
 
+	(void)to;
 	if (n)
 		(*n)++;
 }
+
+#include "../core/connection.h"
 
 static __always_inline __u32 now_ms(void)
 {
@@ -117,7 +122,7 @@ static __always_inline enum wire_status parse(struct __sk_buff *skb, int has_eth
 		return WIRE_OTHER;
 	st = wire_parse(&src, (__u32)off, pkt);
 	if (st == WIRE_BAD)
-		count(COUNTER_PASSED_BAD_PACKET);
+		count(NULL, COUNTER_PASSED_BAD_PACKET);
 	return st;
 }
 
@@ -141,44 +146,13 @@ static __always_inline void rewrite(struct __sk_buff *skb, const struct wire_pac
 		if (bpf_skb_store_bytes(skb, pkt->tcp_off + e.off, &to, sizeof(to), 0) < 0 ||
 		    bpf_l4_csum_replace(skb, pkt->tcp_off + 16, bpf_htonl(csum_at(e.from, e.off)),
 					bpf_htonl(csum_at(e.to, e.off)), sizeof(to)) < 0) {
-			count(COUNTER_REWRITE_FAILED);
+			count(NULL, COUNTER_REWRITE_FAILED);
 			return;
 		}
 		changed = 1;
 	}
 	if (changed)
-		count(dir == DIRECTION_OUT ? COUNTER_SEGMENTS_SHIFTED_OUT : COUNTER_SEGMENTS_SHIFTED_IN);
-}
-
-/* Set and clear flags of a record's state at once. Returns the state before. */
-static __always_inline __u32 state_change(struct record *r, __u32 set, __u32 clear)
-{
-	__u32 old = r->state;
-
-	if ((old & set) != set)
-		old = __sync_fetch_and_or(&r->state, set);
-	if (old & clear)
-		old = __sync_fetch_and_and(&r->state, ~clear);
-	return old;
-}
-
-static __always_inline void shift_ended(struct record *r)
-{
-	if (r->state & RECORD_LIVE && __sync_fetch_and_and(&r->state, ~RECORD_LIVE) & RECORD_LIVE)
-		count(COUNTER_SHIFTS_ENDED);
-}
-
-static __always_inline void shift_goes_on(struct record *r)
-{
-	if (!(r->state & RECORD_LIVE) && !(__sync_fetch_and_or(&r->state, RECORD_LIVE) & RECORD_LIVE))
-		count(COUNTER_SHIFTS_STARTED);
-}
-
-/* A write per packet would move the record's cache line between processors for nothing. */
-static __always_inline void seen(struct record *r, __u32 now)
-{
-	if (now - r->seen_ms > 16)
-		r->seen_ms = now;
+		count(NULL, dir == DIRECTION_OUT ? COUNTER_SEGMENTS_SHIFTED_OUT : COUNTER_SEGMENTS_SHIFTED_IN);
 }
 
 /* The tuple's destination, made if it is new; NULL when there is no room. */
@@ -195,17 +169,6 @@ static __always_inline struct destination *destination_get(const struct tuple *t
 	return bpf_map_lookup_elem(&destinations, &k);
 }
 
-static __always_inline void destination_advance(struct destination *d, __u32 tsval, __u32 now)
-{
-	for (int i = 0; d && i < 4; i++) {
-		__u64 old = d->high;
-		__u64 new = tsclock_advance(old, tsval, now);
-
-		if (new == old || __sync_val_compare_and_swap(&d->high, old, new) == old)
-			return;
-	}
-}
-
 static __always_inline int destinations_have_clocks(const struct settings *set)
 {
 	return set->policy == POLICY_UNIFY && set->clock.scope == SCOPE_DESTINATION;
@@ -219,56 +182,6 @@ static __always_inline int is_external(struct __sk_buff *skb, const struct tuple
 	return bpf_map_lookup_elem(&externals, &k) != NULL;
 }
 
-/*
- * Take the record for a new connection: no flag of the old one is left, and the sweeper, which removes only the generation that it
- * judged, cannot remove this one. The order matters: seen_ms first, then the claim.
- *
- * Returns 0, or -1 when the sweeper was first: then the record was beyond its time, and its tuple needs no shift.
- */
-static __always_inline int claim(struct record *r, __u32 now, __u32 flags)
-{
-	r->seen_ms = now;
-	for (int i = 0; i < 4; i++) {
-		__u32 old = r->state;
-		__u32 new = ((old & ~RECORD_FLAGS) + RECORD_GENERATION) | (old & RECORD_LIVE) | flags;
-
-		if (old & RECORD_DEAD)
-			return -1;
-		if (__sync_val_compare_and_swap(&r->state, old, new) == old)
-			return 0;
-	}
-	return -1;
-}
-
-static __always_inline void count_pass(enum pass_reason why)
-{
-	count(why == PASS_NO_TIMESTAMP	 ? COUNTER_PASSED_NO_TIMESTAMP :
-	      why == PASS_ZERO_TIMESTAMP ? COUNTER_PASSED_ZERO_TIMESTAMP :
-	      why == PASS_AUTH_OPTION	 ? COUNTER_PASSED_AUTH_OPTION :
-					   COUNTER_PASSED_BAD_OPTION);
-	count(COUNTER_SYN_PASSED);
-}
-
-/* A SYN that must leave untouched: its connection has no shift. What the server may hold for the tuple stays known. */
-static __always_inline void pass_syn(struct record *r, const struct wire_packet *pkt, enum pass_reason why, __u32 now)
-{
-	count_pass(why);
-	if (!r)
-		return;
-	if (why == PASS_ZERO_TIMESTAMP) {
-		/* its later TSvals may come from any clock */
-		if (claim(r, now, RECORD_NO_LAST) < 0)
-			return;
-	} else if (claim(r, now, 0) < 0) {
-		return;
-	}
-	r->shift = 0;
-	r->isn = pkt->seq;
-	r->syn_tsval = pkt->tsval;
-	r->syn_ms = now;
-	shift_ended(r);
-}
-
 /* The shift for a SYN: the daemon's if it decided about this very SYN and the result still holds, else our own. */
 static __always_inline struct decision last_word(struct record *r, const struct proposal *p,
 						 const struct decide_input *in)
@@ -278,7 +191,7 @@ static __always_inline struct decision last_word(struct record *r, const struct 
 	if (p && in->now_ms - p->at_ms > PROPOSAL_MS)
 		p = NULL;
 	if (p && p->isn != in->isn) {
-		count(COUNTER_CLASHES);
+		count(NULL, COUNTER_CLASHES);
 		p = NULL;
 	}
 	if (p && !decide_is_retransmit(r, in) && decide_is_above(r, in, p->shift)) {
@@ -288,7 +201,7 @@ static __always_inline struct decision last_word(struct record *r, const struct 
 	}
 	d = decide(r, in);
 	if (d.kind == DECISION_NEW)
-		count(COUNTER_DECIDED_AT_EGRESS);
+		count(NULL, COUNTER_DECIDED_AT_EGRESS);
 	return d;
 }
 
@@ -296,74 +209,19 @@ static __always_inline struct decision last_word(struct record *r, const struct 
 static __always_inline int record_syn(struct record *r, const struct wire_packet *pkt, const struct proposal *p,
 				      __u32 shift, __u32 now, __u32 hold_ms)
 {
-	__u32 tsval = pkt->tsval + shift, base = 0;
-	int has_base;
+	const struct inside *inside = p && p->isn == pkt->seq ? &p->inside : NULL;
+	struct record new;
 
-	if (!r) {
-		struct record new = {
-			.last = RECORD_LAST(tsval, now),
-			.state = shift ? RECORD_LIVE : 0,
-			.shift = shift,
-			.isn = pkt->seq,
-			.syn_tsval = tsval,
-			.seen_ms = now,
-			.syn_ms = now,
-		};
-
-		if (p && p->isn == pkt->seq)
-			new.inside = p->inside;
-		if (bpf_map_update_elem(&records, &pkt->tuple, &new, BPF_NOEXIST) < 0) {
-			count(COUNTER_TABLE_FULL);
-			return -1;
-		}
-		count(COUNTER_RECORDS_CREATED);
-		if (shift)
-			count(COUNTER_SHIFTS_STARTED);
-		return 0;
-	}
-	has_base = decide_next_base(r, now, hold_ms, &base);
-	if (claim(r, now, has_base ? RECORD_BASE : 0) < 0)
+	if (r)
+		return connection_next(NULL, r, pkt, inside, shift, now, hold_ms);
+	connection_first(&new, pkt, inside, shift, now);
+	if (bpf_map_update_elem(&records, &pkt->tuple, &new, BPF_NOEXIST) < 0) {
+		count(NULL, COUNTER_TABLE_FULL);
 		return -1;
-	r->base = base;
-	r->shift = shift;
-	r->isn = pkt->seq;
-	r->syn_tsval = tsval;
-	r->syn_ms = now;
-	r->last = RECORD_LAST(tsval, now);
-	if (p && p->isn == pkt->seq)
-		r->inside = p->inside;
-	else
-		__builtin_memset(&r->inside, 0, sizeof(r->inside));
-	if (shift)
-		shift_goes_on(r);
-	else
-		shift_ended(r);
-	return 0;
-}
-
-/* Returns 1 when the TSval moved the record's last, or at least not too far ahead of it. */
-static __always_inline int advance_last(struct record *r, __u32 tsval, __u32 now)
-{
-	for (int i = 0; i < 4; i++) {
-		__u64 old = r->last;
-		__u64 new;
-
-		if (r->state & RECORD_NO_LAST) {
-			new = RECORD_LAST(tsval, now);
-		} else {
-			new = record_advance(old, tsval, now);
-			if (new == old) {
-				if (!ts_after(tsval, RECORD_LAST_TSVAL(old)))
-					return 1;
-				count(COUNTER_WILD_TSVALS);
-				return 0;
-			}
-		}
-		if (__sync_val_compare_and_swap(&r->last, old, new) == old) {
-			state_change(r, 0, RECORD_NO_LAST);
-			return 1;
-		}
 	}
+	count(NULL, COUNTER_RECORDS_CREATED);
+	if (shift)
+		count(NULL, COUNTER_SHIFTS_STARTED);
 	return 0;
 }
 
@@ -394,12 +252,12 @@ static __always_inline void egress_syn(struct __sk_buff *skb, struct wire_packet
 	if (!set)
 		return;
 	if (!is_external(skb, &pkt->tuple)) {
-		count(COUNTER_PASSED_NO_MAPPING);
+		count(NULL, COUNTER_PASSED_NO_MAPPING);
 		return;
 	}
-	count(COUNTER_SYN_SEEN);
+	count(NULL, COUNTER_SYN_SEEN);
 	if (why != PASS_NONE) {
-		pass_syn(r, pkt, why, now);
+		connection_pass_syn(NULL, r, pkt, why, now);
 		return;
 	}
 	in = (struct decide_input){
@@ -415,26 +273,21 @@ static __always_inline void egress_syn(struct __sk_buff *skb, struct wire_packet
 	p = bpf_map_lookup_elem(&proposals, &pkt->tuple);
 	if (!set->active && !decide_is_retransmit(r, &in)) {
 		/* stopped: new connections are none of our business, but the old one's shift must not stick to them */
-		count(COUNTER_SYN_PASSED);
+		count(NULL, COUNTER_SYN_PASSED);
 		if (r)
 			record_syn(r, pkt, NULL, 0, now, set->hold_ms);
 		return;
 	}
 	d = last_word(r, p, &in);
 	if (d.kind == DECISION_RETRANSMIT) {
-		count(COUNTER_SYN_RETRANSMITTED);
-		seen(r, now);
-		advance_last(r, pkt->tsval + d.shift, now);
-		/* the connection goes on if a sweep or a reset had written it off */
-		if (d.shift)
-			shift_goes_on(r);
+		connection_syn_again(NULL, r, pkt, now);
 	} else if (record_syn(r, pkt, p, d.shift, now, set->hold_ms) < 0) {
-		count(COUNTER_SYN_PASSED);
+		count(NULL, COUNTER_SYN_PASSED);
 		return;
 	}
 	if (p)
 		bpf_map_delete_elem(&proposals, &pkt->tuple);
-	count(d.shift ? COUNTER_SYN_SHIFTED : COUNTER_SYN_PASSED);
+	count(NULL, d.shift ? COUNTER_SYN_SHIFTED : COUNTER_SYN_PASSED);
 	if (dest) {
 		__sync_fetch_and_add(&dest->syns, 1);
 		if (d.shift)
@@ -454,56 +307,21 @@ static __always_inline void egress_segment(struct __sk_buff *skb, struct wire_pa
 		return;
 	now = now_ms();
 	shift = r->shift;
-	seen(r, now);
-	if (pkt->ts_count && !pkt->auth_option && advance_last(r, pkt->tsval + shift, now))
+	if (connection_out(NULL, r, pkt, shift, now))
 		advance_destination(&pkt->tuple, pkt->tsval + shift, now);
-	if (pkt->bad_option && shift)
-		count(COUNTER_PASSED_BAD_OPTION);
-	if (pkt->flags & WIRE_RST) {
-		state_change(r, RECORD_RESET, 0);
-		shift_ended(r);
-	} else {
-		if (pkt->flags & WIRE_FIN) {
-			if (state_change(r, RECORD_FIN_OUT | RECORD_ESTABLISHED, 0) & RECORD_FIN_IN)
-				shift_ended(r);
-		} else {
-			state_change(r, r->state & RECORD_ANSWERED ? RECORD_ESTABLISHED : 0, 0);
-		}
-		if (r->state & RECORD_RESET) {
-			/* the client goes on: the reset was not for it, or not believed */
-			state_change(r, 0, RECORD_RESET);
-			if (shift && (r->state & (RECORD_FIN_OUT | RECORD_FIN_IN)) != (RECORD_FIN_OUT | RECORD_FIN_IN))
-				shift_goes_on(r);
-		}
-	}
 	rewrite(skb, pkt, DIRECTION_OUT, shift);
 }
 
-/*
- * The answer to a SYN. An ACK without SYN refuses it, and tells the server's last TSval (RFC 7323, 5.3); one that lies
- * below what the SYN carried has another reason, and teaches nothing.
- */
-static __always_inline void ingress_answer(struct record *r, const struct tuple *t, const struct wire_packet *pkt)
+/* A server that refuses: told per destination. */
+static __always_inline void count_refusal(const struct tuple *t)
 {
 	struct destination_key k;
 	struct destination *d;
 
-	if (!(pkt->flags & WIRE_ACK) || pkt->flags & WIRE_RST)
-		return;
-	if (pkt->flags & WIRE_SYN) {
-		if (pkt->ack == r->isn + 1)
-			state_change(r, RECORD_ANSWERED, 0);
-		return;
-	}
-	count(COUNTER_CHALLENGE_ACKS);
 	destination_of(t, &k);
 	d = bpf_map_lookup_elem(&destinations, &k);
 	if (d)
 		__sync_fetch_and_add(&d->refused, 1);
-	if (pkt->ts_count && pkt->tsecr && !ts_after(r->syn_tsval, pkt->tsecr)) {
-		r->floor = pkt->tsecr;
-		state_change(r, RECORD_FLOOR, 0);
-	}
 }
 
 static __always_inline void ingress_segment(struct __sk_buff *skb, struct wire_packet *pkt)
@@ -515,18 +333,8 @@ static __always_inline void ingress_segment(struct __sk_buff *skb, struct wire_p
 	r = bpf_map_lookup_elem(&records, &t);
 	if (!r)
 		return;
-	seen(r, now_ms());
-	if (pkt->bad_option && r->shift)
-		count(COUNTER_PASSED_BAD_OPTION);
-	if (!(r->state & (RECORD_ANSWERED | RECORD_ESTABLISHED)))
-		ingress_answer(r, &t, pkt);
-	if (pkt->flags & WIRE_RST) {
-		state_change(r, RECORD_RESET, 0);
-		shift_ended(r);
-	} else if (pkt->flags & WIRE_FIN) {
-		if (state_change(r, RECORD_FIN_IN, 0) & RECORD_FIN_OUT)
-			shift_ended(r);
-	}
+	if (connection_in(NULL, r, pkt, now_ms()))
+		count_refusal(&t);
 	rewrite(skb, pkt, DIRECTION_IN, r->shift);
 }
 
@@ -593,8 +401,8 @@ static __always_inline int sweep_one(const struct control_key *k, __u32 now)
 	if (bpf_map_delete_elem(&records, &k->tuple) < 0)
 		return 0;
 	if (k->state & RECORD_LIVE)
-		count(COUNTER_SHIFTS_ENDED);
-	count(COUNTER_RECORDS_REMOVED);
+		count(NULL, COUNTER_SHIFTS_ENDED);
+	count(NULL, COUNTER_RECORDS_REMOVED);
 	return 1;
 }
 
