@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * buffer.h - bytes on their way in or out of a socket: appended at the end, consumed at the start, bounded. varlink's messages
- * end with a NUL.
+ * buffer.h - bytes on their way in or out of a socket: appended at the end, consumed at the start,
+ * bounded. varlink's messages end with a NUL.
  */
 #pragma once
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ctl.h - tsnatctl's subcommands. Each returns an exit status and has told the user why it is not 0.
+ * ctl.h - tsnatctl's subcommands. Each returns an exit status and has told the user why it is not
+ * 0.
  */
 #pragma once
 

@@ -16,7 +16,8 @@
 #define ANSWER_MAX (16u * 1024 * 1024)
 #define READ_SIZE 16384
 
-static int __attribute__((format(printf, 3, 4))) fail(struct ctl_client *c, int error, const char *fmt, ...)
+static int __attribute__((format(printf, 3, 4)))
+fail(struct ctl_client *c, int error, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -52,7 +53,8 @@ int ctl_open(struct ctl_client *c, const char *path, const sigset_t *wait_mask)
 		return fail_connect(c, -ENAMETOOLONG);
 	strcpy(address.sun_path, path);
 	c->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (c->fd < 0 || setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) < 0 ||
+	if (c->fd < 0 ||
+	    setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) < 0 ||
 	    connect(c->fd, (const struct sockaddr *)&address, sizeof(address)) < 0) {
 		r = fail_connect(c, -errno);
 		ctl_close(c);
@@ -105,7 +107,8 @@ static int wait_readable(struct ctl_client *c, int64_t deadline_ms)
 		struct timespec t = { .tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000 };
 
 		if (left <= 0)
-			return fail(c, -ETIMEDOUT, "no answer from tsnatd within %d s", CTL_TIMEOUT_MS / 1000);
+			return fail(c, -ETIMEDOUT, "no answer from tsnatd within %d s",
+				    CTL_TIMEOUT_MS / 1000);
 		r = ppoll(&pfd, 1, &t, c->wait_mask);
 		if (r < 0 && (errno != EINTR || c->wait_mask))
 			return fail(c, -errno, "waiting for tsnatd: %s", strerror(errno));
@@ -165,7 +168,8 @@ static int fail_error(struct ctl_client *c, const char *error, struct json_objec
 {
 	const char *reason = parameters ? json_get_string(parameters, "reason") : NULL;
 
-	return fail(c, -EREMOTEIO, "tsnatd answered %s%s%s", error, reason ? ": " : "", reason ? reason : "");
+	return fail(c, -EREMOTEIO, "tsnatd answered %s%s%s", error, reason ? ": " : "",
+		    reason ? reason : "");
 }
 
 static int take_answer(struct ctl_client *c, struct json_object *message, struct json_object **ret)
@@ -210,7 +214,8 @@ int ctl_call(struct ctl_client *c, const char *method, struct json_object **ret)
 	return r < 0 ? r : 0;
 }
 
-int ctl_call_more(struct ctl_client *c, const char *method, int (*fn)(void *user, struct json_object *answer), void *user)
+int ctl_call_more(struct ctl_client *c, const char *method,
+		  int (*fn)(void *user, struct json_object *answer), void *user)
 {
 	int r = ctl_send(c, method, true), more = 1;
 

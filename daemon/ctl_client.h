@@ -16,8 +16,8 @@ struct ctl_client {
 	const char *path;
 	int fd;
 	struct buffer in;
-	const sigset_t *wait_mask; /* signals blocked while waiting, and one that comes ends the wait; NULL: they do not */
-	char problem[512];	   /* after a failure: what to tell the user */
+	const sigset_t *wait_mask; /* blocked while waiting, and other signals end that; or NULL */
+	char problem[512];         /* after a failure: what to tell the user */
 };
 
 /* All return 0 or -errno, and on failure set problem. */
@@ -25,10 +25,14 @@ int ctl_open(struct ctl_client *c, const char *path, const sigset_t *wait_mask);
 void ctl_close(struct ctl_client *c);
 
 int ctl_send(struct ctl_client *c, const char *method, bool more);
-/* The parameters of the next answer. Returns 1 when more answers follow. An error as answer is -EREMOTEIO. */
+/*
+ * The parameters of the next answer. Returns 1 when more answers follow. An error as answer is
+ * -EREMOTEIO.
+ */
 int ctl_receive(struct ctl_client *c, struct json_object **ret);
 
 /* A method with one answer. */
 int ctl_call(struct ctl_client *c, const char *method, struct json_object **ret);
 /* A method with several: FN is called for each, until it returns something else than 0. */
-int ctl_call_more(struct ctl_client *c, const char *method, int (*fn)(void *user, struct json_object *answer), void *user);
+int ctl_call_more(struct ctl_client *c, const char *method,
+		  int (*fn)(void *user, struct json_object *answer), void *user);

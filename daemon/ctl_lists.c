@@ -11,8 +11,8 @@
 #include "util.h"
 
 /*
- * A list is read to its end before a line of it is printed: the daemon need not wait for a pager, and what is
- * printed is whole.
+ * A list is read to its end before a line of it is printed: the daemon need not wait for a pager,
+ * and what is printed is whole.
  */
 struct list {
 	const char *field; /* of the answers */
@@ -66,7 +66,8 @@ static void add_json(void *user, struct json_object *row)
 	struct json_rows *rows = user;
 
 	fprintf(rows->file, "%s%s", rows->separator,
-		json_object_to_json_string_ext(row, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+		json_object_to_json_string_ext(row, JSON_C_TO_STRING_PLAIN |
+							    JSON_C_TO_STRING_NOSLASHESCAPE));
 	rows->separator = ",\n";
 }
 
@@ -75,7 +76,8 @@ static int list_json(const struct ctl_options *o, const char *method, const char
 {
 	_cleanup_free_ char *text = NULL;
 	size_t length;
-	struct json_rows rows = { .file = check_memory(open_memstream(&text, &length)), .separator = "" };
+	struct json_rows rows = { .file = check_memory(open_memstream(&text, &length)),
+				  .separator = "" };
 	struct list l = { .field = field, .add = add_json, .user = &rows };
 	int r = run_list(o, method, &l);
 
@@ -89,16 +91,18 @@ static int list_json(const struct ctl_options *o, const char *method, const char
 /* Connections */
 
 static const struct column connection_columns[] = {
-	{ "external", false }, { "destination", false }, { "inside", false }, { "shift", true },
-	{ "last TSval", true }, { "state", false },	 { "idle ms", true },
+	{ "external", false },  { "destination", false }, { "inside", false }, { "shift", true },
+	{ "last TSval", true }, { "state", false },       { "idle ms", true },
 };
 
-static void add_endpoint(struct table *t, struct json_object *row, const char *address_key, const char *port_key)
+static void add_endpoint(struct table *t, struct json_object *row, const char *address_key,
+			 const char *port_key)
 {
 	const char *address = json_get_string(row, address_key);
 	char buf[ENDPOINT_MAX];
 
-	table_add(t, address ? format_endpoint(buf, address, json_get_number(row, port_key)) : NULL);
+	table_add(t,
+		  address ? format_endpoint(buf, address, json_get_number(row, port_key)) : NULL);
 }
 
 static void add_state(struct table *t, struct json_object *row)

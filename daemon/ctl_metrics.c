@@ -44,7 +44,8 @@ static void print_label(const char *separator, const char *name, const char *val
 
 static void print_build(struct json_object *status)
 {
-	static const char *const labels[] = { "version", "datapath", "decide", "policy", "scope", "rules", "mapping" };
+	static const char *const labels[] = { "version", "datapath", "decide", "policy",
+					      "scope",   "rules",    "mapping" };
 
 	print_family("build", "info", NULL, "how tsnatd runs");
 	printf(PREFIX "build_info");
@@ -56,12 +57,14 @@ static void print_build(struct json_object *status)
 static void print_uptime(int64_t uptime_ms)
 {
 	print_family("uptime_seconds", "gauge", "seconds", "since tsnatd started");
-	printf(PREFIX "uptime_seconds %" PRId64 ".%03d\n", uptime_ms / 1000, (int)(uptime_ms % 1000));
+	printf(PREFIX "uptime_seconds %" PRId64 ".%03d\n", uptime_ms / 1000,
+	       (int)(uptime_ms % 1000));
 }
 
 static void print_links(struct json_object *links)
 {
-	print_family("link_attached", "gauge", NULL, "1 when the datapath sees the interface's packets");
+	print_family("link_attached", "gauge", NULL,
+		     "1 when the datapath sees the interface's packets");
 	for (size_t i = 0; i < json_object_array_length(links); i++) {
 		struct json_object *link = json_object_array_get_idx(links, i);
 
@@ -78,7 +81,8 @@ static void print_status(struct json_object *status)
 
 	print_build(status);
 	print_uptime(json_get_number(status, "uptime_ms"));
-	print_gauge("hold_seconds", "seconds", "how long a connection is remembered after its last packet",
+	print_gauge("hold_seconds", "seconds",
+		    "how long a connection is remembered after its last packet",
 		    json_get_number(status, "hold_s"));
 	print_gauge("records_limit", NULL, "connections that can be remembered at once",
 		    json_get_number(status, "records_limit"));
@@ -100,7 +104,8 @@ static void print_statistic(const char *name, int64_t value)
 		printf(PREFIX "%s_total %" PRId64 "\n", name, value);
 		return;
 	}
-	print_family(name, known ? "gauge" : "unknown", NULL, known ? known->text : "not known to this tsnatctl");
+	print_family(name, known ? "gauge" : "unknown", NULL,
+		     known ? known->text : "not known to this tsnatctl");
 	printf(PREFIX "%s %" PRId64 "\n", name, value);
 }
 

@@ -77,7 +77,8 @@ static void measure(const struct table *t, size_t width[COLUMNS_MAX])
 	}
 }
 
-static void print_aligned(const struct table *t, FILE *f, const size_t *width, size_t column, const char *cell)
+static void print_aligned(const struct table *t, FILE *f, const size_t *width, size_t column,
+			  const char *cell)
 {
 	bool last = column + 1 == t->n_columns;
 
@@ -125,7 +126,7 @@ const char *format_duration(char buf[DURATION_MAX], int64_t ms)
 	else if (s < 3600)
 		snprintf(buf, DURATION_MAX, "%d min %d s", (int)(s / 60), (int)(s % 60));
 	else
-		snprintf(buf, DURATION_MAX, "%" PRId64 " d %02d:%02d:%02d", s / 86400, (int)(s / 3600 % 24),
-			 (int)(s / 60 % 60), (int)(s % 60));
+		snprintf(buf, DURATION_MAX, "%" PRId64 " d %02d:%02d:%02d", s / 86400,
+			 (int)(s / 3600 % 24), (int)(s / 60 % 60), (int)(s % 60));
 	return buf;
 }

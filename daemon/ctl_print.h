@@ -11,7 +11,7 @@
 
 struct column {
 	const char *title; /* NULL in the first one: the table has no heading */
-	bool right;	   /* numbers stand to the right */
+	bool right;        /* numbers stand to the right */
 };
 
 struct table {
@@ -22,7 +22,10 @@ struct table {
 };
 
 void table_init(struct table *t, const struct column *columns, size_t n_columns);
-/* Append cells; each fills up the current row. NULL, for what is not known, becomes "-", control characters '?'. */
+/*
+ * Append cells; each fills up the current row. NULL, for what is not known, becomes "-", control
+ * characters '?'.
+ */
 void table_add(struct table *t, const char *cell);
 void table_add_number(struct table *t, int64_t n);
 void table_addf(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

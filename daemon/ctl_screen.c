@@ -40,7 +40,10 @@ static void restore_terminal(void)
 	screen_entered = termios_changed = false;
 }
 
-/* Single keys, unseen. Ctrl-C still makes its signal; the keys that stop or kill would leave the terminal as it is. */
+/*
+ * Single keys, unseen. Ctrl-C still makes its signal; the keys that stop or kill would leave the
+ * terminal as it is.
+ */
 static void take_keys(void)
 {
 	struct termios t;
@@ -125,7 +128,8 @@ void screen_draw(struct screen *s, const char *text)
 		int length = (int)strcspn(text, "\n");
 
 		/* no newline after the last row: it would scroll */
-		printf("%s%.*s" CLEAR_LINE, row ? "\r\n" : "", length < columns ? length : columns, text);
+		printf("%s%.*s" CLEAR_LINE, row ? "\r\n" : "", length < columns ? length : columns,
+		       text);
 		text += length + (text[length] == '\n');
 		row++;
 	}
@@ -152,7 +156,8 @@ bool screen_wait(struct screen *s, unsigned int seconds)
 	end = now;
 	end.tv_sec += seconds;
 	while (!interrupted) {
-		long long left = (end.tv_sec - now.tv_sec) * 1000000000LL + (end.tv_nsec - now.tv_nsec);
+		long long left =
+			(end.tv_sec - now.tv_sec) * 1000000000LL + (end.tv_nsec - now.tv_nsec);
 		struct timespec t = { .tv_sec = left / 1000000000, .tv_nsec = left % 1000000000 };
 		int n;
 

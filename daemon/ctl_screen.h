@@ -9,13 +9,13 @@
 
 struct screen {
 	bool is_terminal;   /* else what is drawn is just printed, one text after the other */
-	sigset_t wait_mask; /* for waiting: the only time that signals end a program that has the terminal */
-	int rows;	    /* how many lines the next text may have; INT_MAX without a terminal */
+	sigset_t wait_mask; /* to wait with: else signals do not end who has the terminal */
+	int rows;           /* how many lines the next text may have; INT_MAX without a terminal */
 };
 
 /*
- * One at a time. Take the terminal, if there is one and it is WANTED; whatever way the process ends, it is then as
- * it was. Without it signals do what they always do.
+ * One at a time. Take the terminal, if there is one and it is WANTED; whatever way the process
+ * ends, it is then as it was. Without it signals do what they always do.
  */
 void screen_open(struct screen *s, bool wanted);
 void screen_close(struct screen *s);

@@ -41,7 +41,8 @@ static void sample_free(struct sample *s)
 }
 
 /* A connection each time: the daemon may be restarted while we look. */
-static int sample_fetch(const struct ctl_options *o, const struct screen *screen, struct ctl_client *c, struct sample *ret)
+static int sample_fetch(const struct ctl_options *o, const struct screen *screen,
+			struct ctl_client *c, struct sample *ret)
 {
 	struct sample s = { 0 };
 	int r = ctl_open(c, o->socket, &screen->wait_mask);
@@ -62,18 +63,21 @@ static int sample_fetch(const struct ctl_options *o, const struct screen *screen
 }
 
 /* "-" for a gauge, the first time, and when the daemon was restarted. */
-static void add_rate(struct table *t, const char *name, int64_t value, const struct sample *now, const struct sample *before)
+static void add_rate(struct table *t, const char *name, int64_t value, const struct sample *now,
+		     const struct sample *before)
 {
 	const struct statistic *known = statistic_find(name);
 	int64_t old = json_get_number(before->statistics, name);
 
-	if (!before->statistics || !known || known->is_gauge || value < old || now->at_s <= before->at_s)
+	if (!before->statistics || !known || known->is_gauge || value < old ||
+	    now->at_s <= before->at_s)
 		table_add(t, NULL);
 	else
 		table_addf(t, "%.1f", (double)(value - old) / (now->at_s - before->at_s));
 }
 
-static void print_counters(FILE *f, const struct sample *now, const struct sample *before, size_t max, bool for_people)
+static void print_counters(FILE *f, const struct sample *now, const struct sample *before,
+			   size_t max, bool for_people)
 {
 	struct table t;
 
@@ -95,21 +99,24 @@ static void print_counters(FILE *f, const struct sample *now, const struct sampl
 static void print_title(FILE *f, struct json_object *status)
 {
 	struct json_object *problems = json_object_object_get(status, "problems");
-	size_t n = json_object_is_type(problems, json_type_array) ? json_object_array_length(problems) : 0;
+	size_t n = json_object_is_type(problems, json_type_array)
+			   ? json_object_array_length(problems)
+			   : 0;
 	const char *version = json_get_string(status, "version");
 	const char *datapath = json_get_string(status, "datapath");
 	const char *policy = json_get_string(status, "policy");
 	char up[DURATION_MAX];
 
 	fprintf(f, "tsnatd %s, up %s, datapath %s, policy %s", version ? version : "-",
-		format_duration(up, json_get_number(status, "uptime_ms")), datapath ? datapath : "-",
-		policy ? policy : "-");
+		format_duration(up, json_get_number(status, "uptime_ms")),
+		datapath ? datapath : "-", policy ? policy : "-");
 	if (n)
 		fprintf(f, ", %zu problem%s: see tsnatctl status", n, n == 1 ? "" : "s");
 	fputs("\n\n", f);
 }
 
-static void print_for_people(FILE *f, const struct sample *now, const struct sample *before, int rows)
+static void print_for_people(FILE *f, const struct sample *now, const struct sample *before,
+			     int rows)
 {
 	/* title, blank, heading */
 	int counter_rows = rows - 3 - DESTINATION_ROWS;
@@ -120,7 +127,8 @@ static void print_for_people(FILE *f, const struct sample *now, const struct sam
 	ctl_print_destinations(&now->destinations, (size_t)rows, f, true);
 }
 
-static void show(const struct ctl_options *o, struct screen *screen, const struct sample *now, const struct sample *before)
+static void show(const struct ctl_options *o, struct screen *screen, const struct sample *now,
+		 const struct sample *before)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t length;

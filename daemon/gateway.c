@@ -23,7 +23,9 @@ struct gateway {
 	struct gateway_listings listings;
 };
 
-/* Texts that came from elsewhere: the name of an interface may hold any byte, JSON must be UTF-8. */
+/*
+ * Texts that came from elsewhere: the name of an interface may hold any byte, JSON must be UTF-8.
+ */
 static struct json_object *text_json(const char *text)
 {
 	struct json_object *o;
@@ -132,8 +134,10 @@ static int statistics_json(struct gateway *g, struct json_object **ret)
 
 	if (r < 0)
 		return r;
-	gauges[GAUGE_CONNECTIONS_SHIFTED] = difference(counters[COUNTER_SHIFTS_STARTED], counters[COUNTER_SHIFTS_ENDED]);
-	gauges[GAUGE_RECORDS] = difference(counters[COUNTER_RECORDS_CREATED], counters[COUNTER_RECORDS_REMOVED]);
+	gauges[GAUGE_CONNECTIONS_SHIFTED] =
+		difference(counters[COUNTER_SHIFTS_STARTED], counters[COUNTER_SHIFTS_ENDED]);
+	gauges[GAUGE_RECORDS] =
+		difference(counters[COUNTER_RECORDS_CREATED], counters[COUNTER_RECORDS_REMOVED]);
 	o = json_object_new_object();
 	for (size_t i = 0; i < COUNTER_COUNT; i++)
 		json_add_number(o, counter_names[i], counters[i]);
@@ -208,8 +212,8 @@ static int monitor_new(struct gateway *g, struct varlink_call *call, uint64_t in
 	if (!m)
 		return -ENOMEM;
 	*m = (struct monitor){ .gateway = g, .call = call, .interval_usec = interval_s * 1000000 };
-	r = sd_event_add_time_relative(g->event, &m->timer, CLOCK_MONOTONIC, m->interval_usec, MONITOR_ACCURACY_USEC,
-				       on_monitor_timer, m);
+	r = sd_event_add_time_relative(g->event, &m->timer, CLOCK_MONOTONIC, m->interval_usec,
+				       MONITOR_ACCURACY_USEC, on_monitor_timer, m);
 	if (r >= 0)
 		r = sd_event_source_set_priority(m->timer, SD_EVENT_PRIORITY_IDLE);
 	if (r >= 0)
@@ -273,7 +277,8 @@ static const struct varlink_method methods[] = {
 static const struct varlink_interface interface = { GATEWAY_INTERFACE, gateway_idl, methods };
 static const struct varlink_interface *const interfaces[] = { &interface, NULL };
 
-int gateway_new(struct gateway **ret, sd_event *event, const char *path, const struct gateway_source *source, void *user)
+int gateway_new(struct gateway **ret, sd_event *event, const char *path,
+		const struct gateway_source *source, void *user)
 {
 	struct gateway *g = calloc(1, sizeof(*g));
 	struct varlink_config config = {

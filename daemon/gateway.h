@@ -2,7 +2,8 @@
 /*
  * gateway.h - the varlink interface io.tsnatd.Gateway: what the daemon tells about itself.
  *
- * It knows varlink and the shape of the answers; where the numbers come from is behind gateway_source.
+ * It knows varlink and the shape of the answers; where the numbers come from is behind
+ * gateway_source.
  */
 #pragma once
 
@@ -18,7 +19,7 @@ struct gateway;
 struct gateway_link {
 	const char *name;
 	unsigned int ifindex; /* 0: there is no such interface now */
-	bool attached;	      /* the datapath's hooks are on it */
+	bool attached;        /* the datapath's hooks are on it */
 };
 
 struct gateway_status {
@@ -29,7 +30,7 @@ struct gateway_status {
 	const char *scope;    /* "destination", "tuple" */
 	const char *rules;    /* "queue", "NFQUEUE", "none", "missing" */
 	const char *mapping;  /* where inside tuples come from: "packet", "events", "none" */
-	bool realtime;	      /* the workers run at real-time priority */
+	bool realtime;        /* the workers run at real-time priority */
 	uint64_t uptime_ms;
 	uint32_t hold_s;
 	uint32_t records_limit;
@@ -49,21 +50,22 @@ struct gateway_destination {
 typedef int gateway_destination_fn(void *user, const struct gateway_destination *d);
 
 /*
- * Called from the main loop; they must not block. All return 0 or -errno. each_* call FN for all there is until it returns
- * something else than 0, and then return that.
+ * Called from the main loop; they must not block. All return 0 or -errno. each_* call FN for all
+ * there is until it returns something else than 0, and then return that.
  */
 struct gateway_source {
 	int (*statistics)(void *user, uint64_t ret[COUNTER_COUNT]);
-	int (*status)(void *user, struct gateway_status *ret); /* what it points to stays valid until the next call */
+	/* What *ret points to stays valid until the next call. */
+	int (*status)(void *user, struct gateway_status *ret);
 	int (*each_connection)(void *user, gateway_connection_fn *fn, void *fn_user);
 	int (*each_destination)(void *user, gateway_destination_fn *fn, void *fn_user);
 	uint32_t (*now_ms)(void *user); /* boot clock, for ages */
 };
 
 /*
- * Listen on PATH (mode 0666: it is read-only). A socket that an earlier run left behind is replaced, a socket
- * that somebody answers on is not: -EADDRINUSE.
+ * Listen on PATH (mode 0666: it is read-only). A socket that an earlier run left behind is
+ * replaced, a socket that somebody answers on is not: -EADDRINUSE.
  */
-int gateway_new(struct gateway **ret, sd_event *event, const char *path, const struct gateway_source *source,
-		void *user);
+int gateway_new(struct gateway **ret, sd_event *event, const char *path,
+		const struct gateway_source *source, void *user);
 void gateway_free(struct gateway *g);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * gateway_idl.h - the definition of the interface io.tsnatd.Gateway, for machines and people who ask.
+ * gateway_idl.h - the definition of the interface io.tsnatd.Gateway, for machines and people who
+ * ask.
  */
 #pragma once
 

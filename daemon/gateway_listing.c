@@ -107,7 +107,9 @@ static const char *state_name(uint32_t state)
 
 /* Collecting */
 
-/* Room for one more row; NULL when there is none: the walk should end, and the listing knows why. */
+/*
+ * Room for one more row; NULL when there is none: the walk should end, and the listing knows why.
+ */
 static void *listing_add(struct listing *l)
 {
 	if (l->error)
@@ -237,7 +239,9 @@ void gateway_list_connections(struct gateway_listings *listings, struct varlink_
 	l->row_size = sizeof(struct connection_row);
 	l->limit = GATEWAY_CONNECTIONS_MAX;
 	l->row_json = connection_json;
-	listing_start(l, call, listings->source->each_connection(listings->source_user, collect_connection, l));
+	listing_start(
+		l, call,
+		listings->source->each_connection(listings->source_user, collect_connection, l));
 }
 
 void gateway_list_destinations(struct gateway_listings *listings, struct varlink_call *call)
@@ -250,5 +254,7 @@ void gateway_list_destinations(struct gateway_listings *listings, struct varlink
 	l->row_size = sizeof(struct gateway_destination);
 	l->limit = GATEWAY_DESTINATIONS_MAX;
 	l->row_json = destination_json;
-	listing_start(l, call, listings->source->each_destination(listings->source_user, collect_destination, l));
+	listing_start(
+		l, call,
+		listings->source->each_destination(listings->source_user, collect_destination, l));
 }

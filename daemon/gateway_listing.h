@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * gateway_listing.h - the answers that can be long: connections and destinations, at the reader's pace.
+ * gateway_listing.h - the answers that can be long: connections and destinations, at the reader's
+ * pace.
  *
- * What is listed changes while a slow reader reads. So a listing is a compact copy, made at once and turned into answers piece
- * by piece. Its size and the number of listings at a time are bounded.
+ * What is listed changes while a slow reader reads. So a listing is a compact copy, made at once
+ * and turned into answers piece by piece. Its size and the number of listings at a time are
+ * bounded.
  */
 #pragma once
 

@@ -11,7 +11,8 @@
 /* varlink's int has 64 bits and a sign. */
 static inline void json_add_number(struct json_object *o, const char *key, uint64_t n)
 {
-	json_object_object_add(o, key, json_object_new_int64(n < INT64_MAX ? (int64_t)n : INT64_MAX));
+	json_object_object_add(o, key,
+			       json_object_new_int64(n < INT64_MAX ? (int64_t)n : INT64_MAX));
 }
 
 static inline void json_add_bool(struct json_object *o, const char *key, bool value)

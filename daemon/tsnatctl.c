@@ -40,7 +40,8 @@ int ctl_get(const struct ctl_options *o, const char *method, struct json_object 
 
 void ctl_print_json(struct json_object *o)
 {
-	puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
+						       JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
 /* status */
@@ -65,14 +66,16 @@ static void add_problem(struct table *t, struct json_object *problem)
 	table_add(t, json_object_get_string(problem));
 }
 
-static void add_each(struct table *t, struct json_object *list, void (*add)(struct table *t, struct json_object *item))
+static void add_each(struct table *t, struct json_object *list,
+		     void (*add)(struct table *t, struct json_object *item))
 {
 	if (json_object_is_type(list, json_type_array))
 		for (size_t i = 0; i < json_object_array_length(list); i++)
 			add(t, json_object_array_get_idx(list, i));
 }
 
-static void add_status_field(struct table *t, const char *name, struct json_object *value, bool for_people)
+static void add_status_field(struct table *t, const char *name, struct json_object *value,
+			     bool for_people)
 {
 	char buf[DURATION_MAX];
 
@@ -167,7 +170,8 @@ static const struct subcommand {
 	{ "connections", ctl_connections, true, false, "connections that are remembered" },
 	{ "destinations", ctl_destinations, true, false, "servers they go to" },
 	{ "top", ctl_top, true, true, "counters and servers as they change; q ends it" },
-	{ "metrics", ctl_metrics, false, false, "everything for Prometheus and the like, as OpenMetrics" },
+	{ "metrics", ctl_metrics, false, false,
+	  "everything for Prometheus and the like, as OpenMetrics" },
 };
 
 static void print_help(void)
@@ -182,10 +186,12 @@ static void print_help(void)
 	       "  --help              print this\n"
 	       "  --version           print the version\n"
 	       "\n"
-	       "On a terminal tables have aligned columns and headings. Elsewhere a line is a row, its columns\n"
+	       "On a terminal tables have aligned columns and headings. Elsewhere a line is a row, "
+	       "its columns\n"
 	       "are separated by one space, and \"-\" stands for what is not known.\n"
 	       "\n"
-	       "Exit status: 0, 1 when tsnatd did not answer, 2 when tsnatctl was called wrongly.\n",
+	       "Exit status: 0, 1 when tsnatd did not answer, 2 when tsnatctl was called "
+	       "wrongly.\n",
 	       GATEWAY_SOCKET, INTERVAL_DEFAULT_S);
 }
 
@@ -208,7 +214,8 @@ static bool parse_interval(const char *text, unsigned int *ret)
 
 	errno = 0;
 	n = strtoul(text, &end, 10);
-	if (errno || *end || end == text || n < GATEWAY_INTERVAL_MIN_S || n > GATEWAY_INTERVAL_MAX_S)
+	if (errno || *end || end == text || n < GATEWAY_INTERVAL_MIN_S ||
+	    n > GATEWAY_INTERVAL_MAX_S)
 		return false;
 	*ret = (unsigned int)n;
 	return true;
@@ -223,7 +230,8 @@ static const struct subcommand *find_subcommand(const char *name)
 }
 
 /* What is on the command line besides options. Returns 0 or an exit status. */
-static int parse_subcommand(int argc, char **argv, const struct ctl_options *o, const struct subcommand **ret)
+static int parse_subcommand(int argc, char **argv, const struct ctl_options *o,
+			    const struct subcommand **ret)
 {
 	const struct subcommand *s;
 
@@ -254,9 +262,12 @@ static int flush_output(int status)
 int main(int argc, char **argv)
 {
 	static const struct option long_options[] = {
-		{ "json", no_argument, NULL, 'j' },	      { "socket", required_argument, NULL, 's' },
-		{ "interval", required_argument, NULL, 'i' }, { "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'v' },	      { 0 },
+		{ "json", no_argument, NULL, 'j' },
+		{ "socket", required_argument, NULL, 's' },
+		{ "interval", required_argument, NULL, 'i' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'v' },
+		{ 0 },
 	};
 	struct ctl_options o = { .socket = GATEWAY_SOCKET, .aligned = isatty(STDOUT_FILENO) };
 	const struct subcommand *subcommand = NULL;
@@ -272,8 +283,8 @@ int main(int argc, char **argv)
 			break;
 		case 'i':
 			if (!parse_interval(optarg, &o.interval_s))
-				return usage("--interval is %d to %d seconds", GATEWAY_INTERVAL_MIN_S,
-					     GATEWAY_INTERVAL_MAX_S);
+				return usage("--interval is %d to %d seconds",
+					     GATEWAY_INTERVAL_MIN_S, GATEWAY_INTERVAL_MAX_S);
 			break;
 		case 'h':
 			print_help();

@@ -21,8 +21,9 @@
 #define CONNECTIONS_DEFAULT 64
 #define CONNECTIONS_PER_UID_DEFAULT 32
 #define STALL_MS_DEFAULT 30000
-#define ACCEPTS_PER_SECOND 500 /* bounds the work that comers make, and the spinning when accept fails for want of descriptors */
 #define READ_SIZE 4096
+/* Bounds the work that comers make, and the spinning while there are no descriptors for them. */
+#define ACCEPTS_PER_SECOND 500
 
 struct varlink_call {
 	struct connection *connection;
@@ -40,9 +41,9 @@ struct connection {
 	sd_event_source *io, *stall;
 	int fd;
 	uid_t uid;
-	bool eof;	/* the peer says nothing more; it may still read */
-	bool dead;	/* to be freed as soon as no one stands on it: by connection_work() alone */
-	bool moved;	/* the reader took something since the stall timer was set */
+	bool eof;   /* the peer says nothing more; it may still read */
+	bool dead;  /* to be freed as soon as no one stands on it: by connection_work() alone */
+	bool moved; /* the reader took something since the stall timer was set */
 	struct buffer in, out;
 	struct varlink_call call;
 };
@@ -57,7 +58,10 @@ struct varlink_server {
 
 /* Answers */
 
-/* It ends when its source is dispatched next, which the shutdown brings about even when the reader sleeps. */
+/*
+ * It ends when its source is dispatched next, which the shutdown brings about even when the reader
+ * sleeps.
+ */
 static void connection_cut(struct connection *c)
 {
 	c->dead = true;
@@ -81,7 +85,8 @@ static int connection_queue(struct connection *c, struct json_object *message)
 	return 0;
 }
 
-static void answer(struct varlink_call *call, const char *error, struct json_object *parameters, bool continues)
+static void answer(struct varlink_call *call, const char *error, struct json_object *parameters,
+		   bool continues)
 {
 	struct connection *c = call->connection;
 	struct json_object *message = json_object_new_object();
@@ -89,7 +94,8 @@ static void answer(struct varlink_call *call, const char *error, struct json_obj
 	assert(call->active && !call->ended);
 	if (error)
 		json_add_string(message, "error", error);
-	json_object_object_add(message, "parameters", parameters ? parameters : json_object_new_object());
+	json_object_object_add(message, "parameters",
+			       parameters ? parameters : json_object_new_object());
 	if (continues)
 		json_add_bool(message, "continues", true);
 	/* a reader this far behind is cut off */
@@ -118,10 +124,12 @@ void varlink_error(struct varlink_call *call, const char *name, struct json_obje
 
 void varlink_invalid_parameter(struct varlink_call *call, const char *name)
 {
-	varlink_error(call, VARLINK_SERVICE ".InvalidParameter", varlink_string_object("parameter", name));
+	varlink_error(call, VARLINK_SERVICE ".InvalidParameter",
+		      varlink_string_object("parameter", name));
 }
 
-void varlink_keep(struct varlink_call *call, void *state, void (*resume)(struct varlink_call *call, void *state),
+void varlink_keep(struct varlink_call *call, void *state,
+		  void (*resume)(struct varlink_call *call, void *state),
 		  void (*release)(void *state))
 {
 	assert(call->active && !call->release && release);
@@ -144,7 +152,8 @@ const struct varlink_config *varlink_call_config(const struct varlink_call *call
 
 static void call_start(struct connection *c, const struct varlink_message *message)
 {
-	const struct varlink_method *method = varlink_find_method(&c->server->config, message->method);
+	const struct varlink_method *method =
+		varlink_find_method(&c->server->config, message->method);
 	struct varlink_call *call = &c->call;
 	const char *bad;
 
@@ -152,7 +161,8 @@ static void call_start(struct connection *c, const struct varlink_message *messa
 		.connection = c, .active = true, .more = message->more, .oneway = message->oneway
 	};
 	if (!method)
-		varlink_error(call, VARLINK_SERVICE ".MethodNotFound", varlink_string_object("method", message->method));
+		varlink_error(call, VARLINK_SERVICE ".MethodNotFound",
+			      varlink_string_object("method", message->method));
 	else if (method->needs_more && !message->more)
 		varlink_error(call, VARLINK_SERVICE ".ExpectedMore", NULL);
 	else if ((bad = varlink_bad_parameter(method->parameters, message->parameters)))
@@ -234,7 +244,8 @@ static void connection_step(struct connection *c)
 static void connection_flush(struct connection *c)
 {
 	while (!c->dead && buffer_length(&c->out)) {
-		ssize_t n = send(c->fd, c->out.data + c->out.start, buffer_length(&c->out), MSG_DONTWAIT | MSG_NOSIGNAL);
+		ssize_t n = send(c->fd, c->out.data + c->out.start, buffer_length(&c->out),
+				 MSG_DONTWAIT | MSG_NOSIGNAL);
 
 		if (n < 0) {
 			c->dead = errno != EAGAIN && errno != EINTR;
@@ -263,12 +274,16 @@ static void connection_arm(struct connection *c)
 {
 	uint32_t events = 0;
 
-	/* later calls wait in the socket while one is answered; that the peer is gone is told unasked (EPOLLHUP) */
+	/*
+	 * later calls wait in the socket while one is answered; that the peer is gone is told
+	 * unasked (EPOLLHUP)
+	 */
 	if (!c->eof && !c->call.active && buffer_message_length(&c->in) < 0)
 		events |= EPOLLIN;
 	/*
-	 * Work that is left makes answers, so it can wait until they can be sent. No defer source: sd-event counts one as
-	 * waiting since it was made, so that whoever re-arms his own always comes first.
+	 * Work that is left makes answers, so it can wait until they can be sent. No defer source:
+	 * sd-event counts one as waiting since it was made, so that whoever re-arms his own always
+	 * comes first.
 	 */
 	if (buffer_length(&c->out) || connection_has_work(c))
 		events |= EPOLLOUT;
@@ -276,7 +291,10 @@ static void connection_arm(struct connection *c)
 	connection_arm_stall(c, events & EPOLLOUT);
 }
 
-/* All that moves a connection forward ends here, and only here a connection ends while the server lives. */
+/*
+ * All that moves a connection forward ends here, and only here a connection ends while the server
+ * lives.
+ */
 static void connection_work(struct connection *c)
 {
 	bool done;
@@ -284,7 +302,8 @@ static void connection_work(struct connection *c)
 	for (int i = 0; i < VARLINK_STEPS_PER_DISPATCH && connection_has_work(c); i++)
 		connection_step(c);
 	connection_flush(c);
-	done = c->eof && !c->call.active && buffer_message_length(&c->in) < 0 && !buffer_length(&c->out);
+	done = c->eof && !c->call.active && buffer_message_length(&c->in) < 0 &&
+	       !buffer_length(&c->out);
 	if (c->dead || done)
 		connection_free(c);
 	else
@@ -408,7 +427,8 @@ static int on_connect(sd_event_source *source, int listen_fd, uint32_t events, v
 	return 0;
 }
 
-int varlink_server_new(struct varlink_server **ret, sd_event *event, const struct varlink_config *config)
+int varlink_server_new(struct varlink_server **ret, sd_event *event,
+		       const struct varlink_config *config)
 {
 	struct varlink_server *s = calloc(1, sizeof(*s));
 

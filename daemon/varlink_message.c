@@ -17,7 +17,8 @@ static struct json_object *parse_object(const char *text, size_t length)
 	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
 	/* with its NUL, which tells the tokener that nothing follows */
 	o = json_tokener_parse_ex(tokener, text, (int)length + 1);
-	if (json_tokener_get_error(tokener) != json_tokener_success || !json_object_is_type(o, json_type_object)) {
+	if (json_tokener_get_error(tokener) != json_tokener_success ||
+	    !json_object_is_type(o, json_type_object)) {
 		json_object_put(o);
 		o = NULL;
 	}
@@ -39,7 +40,9 @@ static bool take_member(struct varlink_message *m, const char *key, struct json_
 	bool upgrade;
 
 	if (strcmp(key, "method") == 0) {
-		m->method = json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
+		m->method = json_object_is_type(value, json_type_string) ?
+				    json_object_get_string(value) :
+				    NULL;
 		return m->method != NULL;
 	}
 	if (strcmp(key, "parameters") == 0) {
@@ -95,7 +98,8 @@ static bool is_known(const struct varlink_parameter *known, const char *name)
 	return false;
 }
 
-const char *varlink_bad_parameter(const struct varlink_parameter *known, struct json_object *parameters)
+const char *varlink_bad_parameter(const struct varlink_parameter *known,
+				  struct json_object *parameters)
 {
 	for (const struct varlink_parameter *p = known; p && p->name; p++) {
 		struct json_object *value = json_object_object_get(parameters, p->name);

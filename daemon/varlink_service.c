@@ -53,7 +53,8 @@ static bool is_interface(const struct varlink_interface *i, const char *name, si
 	return strlen(i->name) == length && memcmp(i->name, name, length) == 0;
 }
 
-static const struct varlink_interface *find_interface(const struct varlink_config *config, const char *name, size_t length)
+static const struct varlink_interface *find_interface(const struct varlink_config *config,
+						      const char *name, size_t length)
 {
 	if (is_interface(&service, name, length))
 		return &service;
@@ -81,32 +82,40 @@ static void get_info(struct varlink_call *call, struct json_object *parameters, 
 	varlink_reply(call, info);
 }
 
-static void get_interface_description(struct varlink_call *call, struct json_object *parameters, void *user)
+static void get_interface_description(struct varlink_call *call, struct json_object *parameters,
+				      void *user)
 {
 	const char *name = json_get_string(parameters, "interface");
-	const struct varlink_interface *found = find_interface(varlink_call_config(call), name, strlen(name));
+	const struct varlink_interface *found =
+		find_interface(varlink_call_config(call), name, strlen(name));
 
 	(void)user;
 	if (found)
 		varlink_reply(call, varlink_string_object("description", found->description));
 	else
-		varlink_error(call, VARLINK_SERVICE ".InterfaceNotFound", varlink_string_object("interface", name));
+		varlink_error(call, VARLINK_SERVICE ".InterfaceNotFound",
+			      varlink_string_object("interface", name));
 }
 
 static const struct varlink_method service_methods[] = {
 	{ .name = "GetInfo", .run = get_info },
 	{ .name = "GetInterfaceDescription",
 	  .run = get_interface_description,
-	  .parameters = (const struct varlink_parameter[]){ { "interface", json_type_string, false }, { 0 } } },
+	  .parameters =
+		  (const struct varlink_parameter[]){ { "interface", json_type_string, false },
+						      { 0 } } },
 	{ 0 },
 };
 
-static const struct varlink_interface service = { VARLINK_SERVICE, service_description, service_methods };
+static const struct varlink_interface service = { VARLINK_SERVICE, service_description,
+						  service_methods };
 
-const struct varlink_method *varlink_find_method(const struct varlink_config *config, const char *method)
+const struct varlink_method *varlink_find_method(const struct varlink_config *config,
+						 const char *method)
 {
 	const char *dot = strrchr(method, '.');
-	const struct varlink_interface *in = dot ? find_interface(config, method, (size_t)(dot - method)) : NULL;
+	const struct varlink_interface *in =
+		dot ? find_interface(config, method, (size_t)(dot - method)) : NULL;
 
 	for (const struct varlink_method *m = in ? in->methods : NULL; m && m->name; m++)
 		if (strcmp(m->name, dot + 1) == 0)

@@ -188,7 +188,7 @@ static __always_inline struct decision last_word(struct record *r, const struct 
 {
 	struct decision d;
 
-	if (p && in->now_ms - p->at_ms > PROPOSAL_MS)
+	if (p && ms_elapsed(in->now_ms, p->at_ms) > PROPOSAL_MS)
 		p = NULL;
 	if (p && p->isn != in->isn) {
 		count(NULL, COUNTER_CLASHES);
@@ -257,7 +257,7 @@ static __always_inline void egress_syn(struct __sk_buff *skb, struct wire_packet
 	}
 	count(NULL, COUNTER_SYN_SEEN);
 	if (why != PASS_NONE) {
-		connection_pass_syn(NULL, r, pkt, why, now);
+		connection_pass_syn(NULL, r, pkt, why, now, set->hold_ms);
 		return;
 	}
 	in = (struct decide_input){

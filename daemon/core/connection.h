@@ -92,18 +92,19 @@ CONNECTION_INLINE void count_pass(struct counting *to, enum pass_reason why)
 
 /* A SYN that must leave untouched: its connection has no shift. What the server may hold for the tuple stays known. R may be NULL. */
 CONNECTION_INLINE void connection_pass_syn(struct counting *to, struct record *r, const struct wire_packet *pkt,
-					   enum pass_reason why, __u32 now)
+					   enum pass_reason why, __u32 now, __u32 hold_ms)
 {
+	__u32 base = 0, flags;
+
 	count_pass(to, why);
 	if (!r)
 		return;
-	if (why == PASS_ZERO_TIMESTAMP) {
-		/* its later TSvals may come from any clock */
-		if (claim(r, now, RECORD_NO_LAST) < 0)
-			return;
-	} else if (claim(r, now, 0) < 0) {
+	flags = decide_next_base(r, now, hold_ms, &base) ? RECORD_BASE : 0;
+	if (why == PASS_ZERO_TIMESTAMP)
+		flags |= RECORD_NO_LAST; /* its later TSvals may come from any clock */
+	if (claim(r, now, flags) < 0)
 		return;
-	}
+	r->base = base;
 	r->shift = 0;
 	r->isn = pkt->seq;
 	r->syn_tsval = pkt->tsval;
@@ -204,7 +205,8 @@ CONNECTION_INLINE int connection_out(struct counting *to, struct record *r, cons
 	int believed;
 
 	seen(r, now);
-	believed = pkt->ts_count && !pkt->auth_option && advance_last(to, r, pkt->tsval + shift, now);
+	/* what is signed leaves as it came */
+	believed = pkt->ts_count && advance_last(to, r, pkt->tsval + (pkt->auth_option ? 0 : shift), now);
 	if (pkt->bad_option && shift)
 		count(to, COUNTER_PASSED_BAD_OPTION);
 	if (pkt->flags & WIRE_RST) {

@@ -65,6 +65,15 @@ static inline enum pass_reason decide_pass_reason(const struct wire_packet *syn)
 }
 
 /*
+ * May the server still hold what it held before the record's SYN? That SYN moved `last`, perhaps by nearly half
+ * the range, and may never have arrived: two steps forward like that lie behind what the server knows.
+ */
+static inline int decide_has_base(const struct record *r)
+{
+	return r->state & RECORD_BASE && !(r->state & (RECORD_ANSWERED | RECORD_ESTABLISHED | RECORD_FLOOR));
+}
+
+/*
  * The lowest TSval that is surely later than anything the server can hold for the tuple, by what really
  * left and what a challenge ACK told.
  *
@@ -78,8 +87,12 @@ static inline int decide_floor(const struct record *r, __u32 now_ms, __u32 hold_
 	if (!r || ms_expired(now_ms, r->seen_ms, hold_ms))
 		return 0;
 	know_last = !(r->state & RECORD_NO_LAST);
-	if (!know_last && !(r->state & RECORD_FLOOR))
-		return 0;
+	if (!know_last && !(r->state & RECORD_FLOOR)) {
+		if (!decide_has_base(r))
+			return 0;
+		*ret_floor = r->base;
+		return 1;
+	}
 	last = RECORD_LAST_TSVAL(r->last);
 	floor = know_last ? last : r->floor;
 	if (r->state & RECORD_FLOOR)
@@ -110,15 +123,6 @@ static inline int decide_is_retransmit(const struct record *r, const struct deci
 		return !ts_after(r->syn_tsval, tsval);
 	/* refused meanwhile: the shift it has would be refused again */
 	return !(r->state & RECORD_FLOOR);
-}
-
-/*
- * May the server still hold what it held before the record's SYN? That SYN moved `last`, perhaps by nearly half
- * the range, and may never have arrived: two steps forward like that lie behind what the server knows.
- */
-static inline int decide_has_base(const struct record *r)
-{
-	return r->state & RECORD_BASE && !(r->state & (RECORD_ANSWERED | RECORD_ESTABLISHED | RECORD_FLOOR));
 }
 
 /* The base of a record that the next SYN claims. Returns 0 and leaves RET_BASE alone when it has none. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * gateway.c with a source that makes things up, and tsnatctl as its client: the one built beside the tests, or what
- * TSNATCTL in the environment names.
+ * gateway.c with a source that makes things up, and tsnatctl as its client: the one built beside
+ * the tests, or what TSNATCTL in the environment names.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -43,7 +43,9 @@ static int source_statistics(void *user, uint64_t ret[COUNTER_COUNT])
 
 static int source_status(void *user, struct gateway_status *ret)
 {
-	static const struct gateway_link links[] = { { "eth0", 2, true }, { "ppp0", 0, false }, { "we\xe9rd\n", 7, false } };
+	static const struct gateway_link links[] = { { "eth0", 2, true },
+						     { "ppp0", 0, false },
+						     { "we\xe9rd\n", 7, false } };
 	struct fixture *f = user;
 
 	*ret = (struct gateway_status){
@@ -78,7 +80,9 @@ static void set_ipv4(uint8_t address[16], uint32_t host_order)
 /* The first few show all there can be, the rest are for numbers. */
 static void make_connection(uint32_t i, struct tuple *t, struct record *r)
 {
-	*r = (struct record){ .seen_ms = NOW_MS - i, .shift = i, .last = RECORD_LAST(1000 + i, NOW_MS - i) };
+	*r = (struct record){ .seen_ms = NOW_MS - i,
+			      .shift = i,
+			      .last = RECORD_LAST(1000 + i, NOW_MS - i) };
 	*t = (struct tuple){ .sport_be = htons((uint16_t)(1024 + i)), .dport_be = htons(443) };
 	set_ipv4(t->src, 0xc0000201); /* 192.0.2.1 */
 	set_ipv4(t->dst, 0xc6336401); /* 198.51.100.1 */
@@ -94,7 +98,8 @@ static void make_connection(uint32_t i, struct tuple *t, struct record *r)
 		r->inside.sport_be = htons(5555);
 		break;
 	case 2:
-		r->state = RECORD_ANSWERED | RECORD_ESTABLISHED | RECORD_LIVE | 5 * RECORD_GENERATION;
+		r->state =
+			RECORD_ANSWERED | RECORD_ESTABLISHED | RECORD_LIVE | 5 * RECORD_GENERATION;
 		r->shift = 0xfffffff0;
 		set_ipv4(r->inside.src, 0x0a000001);
 		r->inside.sport_be = htons(40000);
@@ -135,7 +140,9 @@ static int source_each_destination(void *user, gateway_destination_fn *fn, void 
 	int r = 0;
 
 	for (uint32_t i = 0; i < f->destinations && !r; i++) {
-		struct gateway_destination d = { .port_be = htons(443), .records = 10 + i, .shifted = i, .refused = 1 };
+		struct gateway_destination d = {
+			.port_be = htons(443), .records = 10 + i, .shifted = i, .refused = 1
+		};
 
 		set_ipv4(d.addr, 0xc6336401 + i);
 		r = fn(fn_user, &d);
@@ -150,7 +157,8 @@ static uint32_t source_now_ms(void *user)
 }
 
 static const struct gateway_source source = {
-	source_statistics, source_status, source_each_connection, source_each_destination, source_now_ms,
+	source_statistics,       source_status, source_each_connection,
+	source_each_destination, source_now_ms,
 };
 
 static int setup(void **state)
@@ -241,11 +249,11 @@ static const char *const gauge_names[] = { GATEWAY_GAUGES(LOWER_NAME, LOWER_NAME
 static void expect_statistics(struct json_object *o)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(counter_names); i++) {
-		int64_t expected = i == COUNTER_SHIFTS_STARTED	  ? 50 :
-				   i == COUNTER_SHIFTS_ENDED	  ? 20 :
-				   i == COUNTER_RECORDS_CREATED ? 70 :
-				   i == COUNTER_RECORDS_REMOVED ? 10 :
-								    1000 + (int64_t)i;
+		int64_t expected = i == COUNTER_SHIFTS_STARTED    ? 50
+				   : i == COUNTER_SHIFTS_ENDED    ? 20
+				   : i == COUNTER_RECORDS_CREATED ? 70
+				   : i == COUNTER_RECORDS_REMOVED ? 10
+								  : 1000 + (int64_t)i;
 
 		assert_int_equal(number(o, counter_names[i]), expected);
 	}
@@ -284,7 +292,8 @@ static void monitors(void **state)
 	struct peer p;
 
 	peer_open(&p, f->event, f->place.path);
-	peer_send(&p, "{\"method\":\"" GATEWAY_INTERFACE ".Monitor\",\"parameters\":{\"interval_s\":1},\"more\":true}");
+	peer_send(&p, "{\"method\":\"" GATEWAY_INTERFACE
+		      ".Monitor\",\"parameters\":{\"interval_s\":1},\"more\":true}");
 	for (int i = 0; i < 3; i++) {
 		bool continues;
 		struct json_object *o = next_parameters(&p, &continues);
@@ -296,8 +305,9 @@ static void monitors(void **state)
 	assert_in_range(boot_ms() - start, 2000, 4000);
 	/* what cannot be found out ends it */
 	f->error = -EIO;
-	assert_string_equal(peer_next(&p), "{\"error\":\"" GATEWAY_INTERFACE ".Unavailable\","
-					   "\"parameters\":{\"reason\":\"Input/output error\",\"errno\":5}}");
+	assert_string_equal(peer_next(&p),
+			    "{\"error\":\"" GATEWAY_INTERFACE ".Unavailable\","
+			    "\"parameters\":{\"reason\":\"Input/output error\",\"errno\":5}}");
 	peer_send(&p, CALL_MORE("Monitor"));
 	assert_non_null(strstr(peer_next(&p), "InvalidParameter"));
 	peer_close(&p);
@@ -309,7 +319,8 @@ static void monitor_ends_with_its_reader(void **state)
 	struct peer p;
 
 	peer_open(&p, f->event, f->place.path);
-	peer_send(&p, "{\"method\":\"" GATEWAY_INTERFACE ".Monitor\",\"parameters\":{\"interval_s\":1},\"more\":true}");
+	peer_send(&p, "{\"method\":\"" GATEWAY_INTERFACE
+		      ".Monitor\",\"parameters\":{\"interval_s\":1},\"more\":true}");
 	assert_non_null(peer_next(&p));
 	peer_close(&p);
 	peer_run_server_ms(f->event, 1200);
@@ -318,14 +329,16 @@ static void monitor_ends_with_its_reader(void **state)
 static void refuses_bad_intervals(void **state)
 {
 	static const char *const intervals[] = {
-		"0", "-1", "3601", "1.5", "\"1\"", "null", "true", "18446744073709551617", "4294967297",
+		"0",          "-1", "3601", "1.5", "\"1\"", "null", "true", "18446744073709551617",
+		"4294967297",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(intervals); i++) {
 		char call[200];
 
 		snprintf(call, sizeof(call),
-			 "{\"method\":\"" GATEWAY_INTERFACE ".Monitor\",\"parameters\":{\"interval_s\":%s},\"more\":true}",
+			 "{\"method\":\"" GATEWAY_INTERFACE
+			 ".Monitor\",\"parameters\":{\"interval_s\":%s},\"more\":true}",
 			 intervals[i]);
 		expect_error(*state, call, "org.varlink.service.InvalidParameter");
 	}
@@ -340,22 +353,29 @@ static void tells_its_status(void **state)
 
 	f->problem = "the rules are missing";
 	o = ask(f, CALL("GetStatus"));
-	assert_string_equal(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN),
-			    "{\"version\":\"1.2.3\",\"datapath\":\"bpf\",\"decide\":\"queue\",\"policy\":\"repair\","
-			    "\"scope\":\"destination\",\"rules\":\"NFQUEUE\",\"mapping\":\"events\",\"realtime\":true,"
-			    "\"uptime_ms\":90061000,\"hold_s\":300,\"records_limit\":262144,\"links\":["
-			    "{\"name\":\"eth0\",\"ifindex\":2,\"attached\":true},"
-			    "{\"name\":\"ppp0\",\"ifindex\":0,\"attached\":false},"
-			    "{\"name\":\"we?rd?\",\"ifindex\":7,\"attached\":false}],"
-			    "\"problems\":[\"the rules are missing\"]}");
+	assert_string_equal(
+		json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN),
+		"{\"version\":\"1.2.3\",\"datapath\":\"bpf\",\"decide\":\"queue\",\"policy\":"
+		"\"repair\","
+		"\"scope\":\"destination\",\"rules\":\"NFQUEUE\",\"mapping\":\"events\","
+		"\"realtime\":true,"
+		"\"uptime_ms\":90061000,\"hold_s\":300,\"records_limit\":262144,\"links\":["
+		"{\"name\":\"eth0\",\"ifindex\":2,\"attached\":true},"
+		"{\"name\":\"ppp0\",\"ifindex\":0,\"attached\":false},"
+		"{\"name\":\"we?rd?\",\"ifindex\":7,\"attached\":false}],"
+		"\"problems\":[\"the rules are missing\"]}");
 	json_object_put(o);
 }
 
 static void tells_what_is_unavailable(void **state)
 {
 	static const char *const calls[] = {
-		CALL("GetStatus"), CALL("GetStatistics"), CALL_MORE("ListConnections"), CALL_MORE("ListDestinations"),
-		"{\"method\":\"" GATEWAY_INTERFACE ".Monitor\",\"parameters\":{\"interval_s\":1},\"more\":true}",
+		CALL("GetStatus"),
+		CALL("GetStatistics"),
+		CALL_MORE("ListConnections"),
+		CALL_MORE("ListDestinations"),
+		"{\"method\":\"" GATEWAY_INTERFACE
+		".Monitor\",\"parameters\":{\"interval_s\":1},\"more\":true}",
 	};
 	struct fixture *f = *state;
 
@@ -369,21 +389,24 @@ static void long_answers_need_more(void **state)
 {
 	expect_error(*state, CALL("ListConnections"), "org.varlink.service.ExpectedMore");
 	expect_error(*state, CALL("ListDestinations"), "org.varlink.service.ExpectedMore");
-	expect_error(*state, "{\"method\":\"" GATEWAY_INTERFACE ".Monitor\",\"parameters\":{\"interval_s\":1}}",
+	expect_error(*state,
+		     "{\"method\":\"" GATEWAY_INTERFACE
+		     ".Monitor\",\"parameters\":{\"interval_s\":1}}",
 		     "org.varlink.service.ExpectedMore");
 }
 
 /* Listings */
 
 /* Read a listing to its end. Returns how many rows it had; FN (or NULL) sees each. */
-static size_t read_listing(struct peer *p, const char *field, void (*fn)(size_t i, struct json_object *row),
-			   bool *ret_truncated)
+static size_t read_listing(struct peer *p, const char *field,
+			   void (*fn)(size_t i, struct json_object *row), bool *ret_truncated)
 {
 	size_t n = 0;
 	bool continues;
 
 	do {
-		struct json_object *o = next_parameters(p, &continues), *rows = json_object_object_get(o, field);
+		struct json_object *o = next_parameters(p, &continues),
+				   *rows = json_object_object_get(o, field);
 		struct json_object *truncated = json_object_object_get(o, "truncated");
 
 		assert_true(json_object_is_type(rows, json_type_array));
@@ -397,8 +420,8 @@ static size_t read_listing(struct peer *p, const char *field, void (*fn)(size_t 
 	return n;
 }
 
-static size_t list(struct fixture *f, const char *call, const char *field, void (*fn)(size_t i, struct json_object *row),
-		   bool *ret_truncated)
+static size_t list(struct fixture *f, const char *call, const char *field,
+		   void (*fn)(size_t i, struct json_object *row), bool *ret_truncated)
 {
 	struct peer p;
 	size_t n;
@@ -413,24 +436,36 @@ static size_t list(struct fixture *f, const char *call, const char *field, void 
 static void expect_connection(size_t i, struct json_object *row)
 {
 	static const char *const expected[] = {
-		"{\"external_address\":\"192.0.2.1\",\"external_port\":1024,\"destination_address\":\"198.51.100.1\","
+		"{\"external_address\":\"192.0.2.1\",\"external_port\":1024,\"destination_"
+		"address\":\"198.51.100.1\","
 		"\"destination_port\":443,\"shift\":0,\"state\":\"syn_sent\",\"idle_ms\":0}",
-		"{\"external_address\":\"2001:db8::1\",\"external_port\":1025,\"destination_address\":\"2001:db8:ffff::2\","
-		"\"destination_port\":443,\"inside_address\":\"fd00::3\",\"inside_port\":5555,\"shift\":1,"
+		"{\"external_address\":\"2001:db8::1\",\"external_port\":1025,\"destination_"
+		"address\":\"2001:db8:ffff::2\","
+		"\"destination_port\":443,\"inside_address\":\"fd00::3\",\"inside_port\":5555,"
+		"\"shift\":1,"
 		"\"last_tsval\":1001,\"state\":\"answered\",\"idle_ms\":1}",
-		"{\"external_address\":\"192.0.2.1\",\"external_port\":1026,\"destination_address\":\"198.51.100.1\","
-		"\"destination_port\":443,\"inside_address\":\"10.0.0.1\",\"inside_port\":40000,\"shift\":4294967280,"
+		"{\"external_address\":\"192.0.2.1\",\"external_port\":1026,\"destination_"
+		"address\":\"198.51.100.1\","
+		"\"destination_port\":443,\"inside_address\":\"10.0.0.1\",\"inside_port\":40000,"
+		"\"shift\":4294967280,"
 		"\"last_tsval\":1002,\"state\":\"established\",\"idle_ms\":2}",
-		"{\"external_address\":\"192.0.2.1\",\"external_port\":1027,\"destination_address\":\"198.51.100.1\","
-		"\"destination_port\":443,\"shift\":3,\"last_tsval\":1003,\"state\":\"closing\",\"idle_ms\":3}",
-		"{\"external_address\":\"192.0.2.1\",\"external_port\":1028,\"destination_address\":\"198.51.100.1\","
-		"\"destination_port\":443,\"shift\":4,\"last_tsval\":1004,\"state\":\"closed\",\"idle_ms\":4}",
-		"{\"external_address\":\"192.0.2.1\",\"external_port\":1029,\"destination_address\":\"198.51.100.1\","
-		"\"destination_port\":443,\"shift\":5,\"last_tsval\":1005,\"state\":\"closed\",\"idle_ms\":5}",
+		"{\"external_address\":\"192.0.2.1\",\"external_port\":1027,\"destination_"
+		"address\":\"198.51.100.1\","
+		"\"destination_port\":443,\"shift\":3,\"last_tsval\":1003,\"state\":\"closing\","
+		"\"idle_ms\":3}",
+		"{\"external_address\":\"192.0.2.1\",\"external_port\":1028,\"destination_"
+		"address\":\"198.51.100.1\","
+		"\"destination_port\":443,\"shift\":4,\"last_tsval\":1004,\"state\":\"closed\","
+		"\"idle_ms\":4}",
+		"{\"external_address\":\"192.0.2.1\",\"external_port\":1029,\"destination_"
+		"address\":\"198.51.100.1\","
+		"\"destination_port\":443,\"shift\":5,\"last_tsval\":1005,\"state\":\"closed\","
+		"\"idle_ms\":5}",
 	};
 
 	if (i < ARRAY_SIZE(expected))
-		assert_string_equal(json_object_to_json_string_ext(row, JSON_C_TO_STRING_PLAIN), expected[i]);
+		assert_string_equal(json_object_to_json_string_ext(row, JSON_C_TO_STRING_PLAIN),
+				    expected[i]);
 	else /* the seventh is being removed, and not listed */
 		assert_int_equal(number(row, "idle_ms"), i + 1);
 }
@@ -452,7 +487,9 @@ static void lists_connections(void **state)
 	bool truncated;
 
 	f->connections = 1000;
-	assert_int_equal(list(f, CALL_MORE("ListConnections"), "connections", expect_connection, &truncated), 999);
+	assert_int_equal(
+		list(f, CALL_MORE("ListConnections"), "connections", expect_connection, &truncated),
+		999);
 	assert_false(truncated);
 }
 
@@ -462,7 +499,8 @@ static void lists_a_hundred_thousand_connections(void **state)
 	bool truncated;
 
 	f->connections = 100000;
-	assert_int_equal(list(f, CALL_MORE("ListConnections"), "connections", NULL, &truncated), 99999);
+	assert_int_equal(list(f, CALL_MORE("ListConnections"), "connections", NULL, &truncated),
+			 99999);
 	assert_false(truncated);
 }
 
@@ -472,7 +510,8 @@ static void says_when_there_are_more_connections(void **state)
 	bool truncated;
 
 	f->connections = 2 * GATEWAY_CONNECTIONS_MAX;
-	assert_int_equal(list(f, CALL_MORE("ListConnections"), "connections", NULL, &truncated), GATEWAY_CONNECTIONS_MAX);
+	assert_int_equal(list(f, CALL_MORE("ListConnections"), "connections", NULL, &truncated),
+			 GATEWAY_CONNECTIONS_MAX);
 	assert_true(truncated);
 	/* nor does it look at the rest */
 	assert_in_range(f->walked, GATEWAY_CONNECTIONS_MAX, GATEWAY_CONNECTIONS_MAX + 2);
@@ -482,7 +521,8 @@ static void expect_destination(size_t i, struct json_object *row)
 {
 	if (i == 1)
 		assert_string_equal(json_object_to_json_string_ext(row, JSON_C_TO_STRING_PLAIN),
-				    "{\"address\":\"198.51.100.2\",\"port\":443,\"records\":11,\"shifted\":1,\"refused\":1}");
+				    "{\"address\":\"198.51.100.2\",\"port\":443,\"records\":11,"
+				    "\"shifted\":1,\"refused\":1}");
 }
 
 static void lists_destinations(void **state)
@@ -491,7 +531,9 @@ static void lists_destinations(void **state)
 	bool truncated;
 
 	f->destinations = 200;
-	assert_int_equal(list(f, CALL_MORE("ListDestinations"), "destinations", expect_destination, &truncated), 200);
+	assert_int_equal(list(f, CALL_MORE("ListDestinations"), "destinations", expect_destination,
+			      &truncated),
+			 200);
 	assert_false(truncated);
 }
 
@@ -512,7 +554,8 @@ static void limits_listings(void **state)
 	assert_int_equal(read_listing(&p[0], "connections", expect_connection, &truncated), 9999);
 	peer_close(&p[1]);
 	peer_run_server(f->event);
-	assert_int_equal(list(f, CALL_MORE("ListConnections"), "connections", NULL, &truncated), 9999);
+	assert_int_equal(list(f, CALL_MORE("ListConnections"), "connections", NULL, &truncated),
+			 9999);
 	peer_close(&p[0]);
 	for (int i = 2; i < GATEWAY_LISTINGS_MAX; i++)
 		peer_close(&p[i]);
@@ -522,8 +565,9 @@ static void limits_listings(void **state)
 
 static char *get_definition(struct fixture *f)
 {
-	struct json_object *o = ask(f, "{\"method\":\"org.varlink.service.GetInterfaceDescription\","
-				       "\"parameters\":{\"interface\":\"" GATEWAY_INTERFACE "\"}}");
+	struct json_object *o =
+		ask(f, "{\"method\":\"org.varlink.service.GetInterfaceDescription\","
+		       "\"parameters\":{\"interface\":\"" GATEWAY_INTERFACE "\"}}");
 	char *copy = strdup(json_object_get_string(json_object_object_get(o, "description")));
 
 	json_object_put(o);
@@ -576,9 +620,12 @@ static void comments_every_field(void **state)
 static void defines_what_it_has(void **state)
 {
 	static const char *const members[] = {
-		"method GetStatus(", "method GetStatistics(", "method Monitor(", "method ListConnections(",
-		"method ListDestinations(", "error Busy(", "error Unavailable(", "type Link (", "type Connection (",
-		"type Destination (", "type ConnectionState (",
+		"method GetStatus(",        "method GetStatistics(",
+		"method Monitor(",          "method ListConnections(",
+		"method ListDestinations(", "error Busy(",
+		"error Unavailable(",       "type Link (",
+		"type Connection (",        "type Destination (",
+		"type ConnectionState (",
 	};
 	char *definition = get_definition(*state);
 
@@ -600,8 +647,8 @@ static void find_tsnatctl(const char *test)
 	if (named)
 		snprintf(tsnatctl, sizeof(tsnatctl), "%s", named);
 	else
-		snprintf(tsnatctl, sizeof(tsnatctl), "%.*s/../tsnatctl", slash ? (int)(slash - test) : 1,
-			 slash ? test : ".");
+		snprintf(tsnatctl, sizeof(tsnatctl), "%.*s/../tsnatctl",
+			 slash ? (int)(slash - test) : 1, slash ? test : ".");
 }
 
 struct output {
@@ -630,7 +677,10 @@ static void read_output(struct fixture *f, int fd, struct output *ret)
 	ret->text.data[ret->text.end] = '\0';
 }
 
-/* Run tsnatctl with ARGS, split at spaces, while the server serves it; what it prints anywhere is the output. */
+/*
+ * Run tsnatctl with ARGS, split at spaces, while the server serves it; what it prints anywhere is
+ * the output.
+ */
 static struct output run_tsnatctl(struct fixture *f, const char *args)
 {
 	char copy[200], *argv[16] = { copy }, *rest;
@@ -702,11 +752,13 @@ static void ctl_prints_stats(void **state)
 
 	assert_int_equal(o.status, 0);
 	while ((line = strsep(&text, "\n")) && *line) {
-		const char *name = i < COUNTER_COUNT ? counter_names[i] : gauge_names[i - COUNTER_COUNT];
+		const char *name =
+			i < COUNTER_COUNT ? counter_names[i] : gauge_names[i - COUNTER_COUNT];
 
 		assert_memory_equal(line, name, strlen(name));
 		assert_int_equal(line[strlen(name)], ' ');
-		assert_int_equal(strspn(line + strlen(name) + 1, "0123456789"), strlen(line + strlen(name) + 1));
+		assert_int_equal(strspn(line + strlen(name) + 1, "0123456789"),
+				 strlen(line + strlen(name) + 1));
 		i++;
 	}
 	assert_int_equal(i, COUNTER_COUNT + ARRAY_SIZE(gauge_names));
@@ -731,8 +783,10 @@ static void ctl_prints_status(void **state)
 
 	f->problem = "the rules\nare missing";
 	expect_output(f, "status", 0,
-		      "version 1.2.3\ndatapath bpf\ndecide queue\npolicy repair\nscope destination\nrules NFQUEUE\n"
-		      "mapping events\nrealtime yes\nuptime_ms 90061000\nhold_s 300\nrecords_limit 262144\n"
+		      "version 1.2.3\ndatapath bpf\ndecide queue\npolicy repair\nscope "
+		      "destination\nrules NFQUEUE\n"
+		      "mapping events\nrealtime yes\nuptime_ms 90061000\nhold_s 300\nrecords_limit "
+		      "262144\n"
 		      "link eth0 attached\nlink ppp0 not there\nlink we?rd? not attached\n"
 		      "problem the rules?are missing\n");
 	expect_in_output(f, "--json status", 0, "\"problems\":[\"the rules?are missing\"]}\n");
@@ -745,11 +799,12 @@ static void ctl_prints_connections(void **state)
 	expect_output(f, "connections", 0, "");
 	expect_output(f, "connections --json", 0, "{\"connections\":[],\"truncated\":false}\n");
 	f->connections = 4;
-	expect_output(f, "connections", 0,
-		      "192.0.2.1:1024 198.51.100.1:443 - 0 - syn-sent 0\n"
-		      "[2001:db8::1]:1025 [2001:db8:ffff::2]:443 [fd00::3]:5555 1 1001 answered 1\n"
-		      "192.0.2.1:1026 198.51.100.1:443 10.0.0.1:40000 4294967280 1002 established 2\n"
-		      "192.0.2.1:1027 198.51.100.1:443 - 3 1003 closing 3\n");
+	expect_output(
+		f, "connections", 0,
+		"192.0.2.1:1024 198.51.100.1:443 - 0 - syn-sent 0\n"
+		"[2001:db8::1]:1025 [2001:db8:ffff::2]:443 [fd00::3]:5555 1 1001 answered 1\n"
+		"192.0.2.1:1026 198.51.100.1:443 10.0.0.1:40000 4294967280 1002 established 2\n"
+		"192.0.2.1:1027 198.51.100.1:443 - 3 1003 closing 3\n");
 }
 
 static void ctl_prints_a_hundred_thousand_connections(void **state)
@@ -766,7 +821,8 @@ static void ctl_prints_a_hundred_thousand_connections(void **state)
 	o = run_tsnatctl(f, "connections --json");
 	assert_int_equal(o.status, 0);
 	json = json_tokener_parse(o.text.data);
-	assert_int_equal(json_object_array_length(json_object_object_get(json, "connections")), 99999);
+	assert_int_equal(json_object_array_length(json_object_object_get(json, "connections")),
+			 99999);
 	json_object_put(json);
 	free(o.text.data);
 }
@@ -776,7 +832,8 @@ static void ctl_says_when_there_are_more(void **state)
 	struct fixture *f = *state;
 
 	f->connections = 2 * GATEWAY_CONNECTIONS_MAX;
-	expect_in_output(f, "connections", 0, "tsnatctl: there are more connections than can be listed\n");
+	expect_in_output(f, "connections", 0,
+			 "tsnatctl: there are more connections than can be listed\n");
 }
 
 static void ctl_prints_destinations(void **state)
@@ -784,9 +841,11 @@ static void ctl_prints_destinations(void **state)
 	struct fixture *f = *state;
 
 	f->destinations = 3;
-	expect_output(f, "destinations", 0,
-		      "198.51.100.3:443 12 2 1\n198.51.100.2:443 11 1 1\n198.51.100.1:443 10 0 1\n");
-	expect_in_output(f, "destinations --json", 0, "{\"destinations\":[{\"address\":\"198.51.100.1\",");
+	expect_output(
+		f, "destinations", 0,
+		"198.51.100.3:443 12 2 1\n198.51.100.2:443 11 1 1\n198.51.100.1:443 10 0 1\n");
+	expect_in_output(f, "destinations --json", 0,
+			 "{\"destinations\":[{\"address\":\"198.51.100.1\",");
 }
 
 static void ctl_prints_metrics(void **state)
@@ -795,9 +854,10 @@ static void ctl_prints_metrics(void **state)
 	const char *text = o.text.data;
 
 	assert_int_equal(o.status, 0);
-	assert_non_null(strstr(text, "# TYPE tsnatd_syn_seen counter\n"
-				     "# HELP tsnatd_syn_seen outbound SYNs of translated connections\n"
-				     "tsnatd_syn_seen_total 1000\n"));
+	assert_non_null(strstr(text,
+			       "# TYPE tsnatd_syn_seen counter\n"
+			       "# HELP tsnatd_syn_seen outbound SYNs of translated connections\n"
+			       "tsnatd_syn_seen_total 1000\n"));
 	assert_non_null(strstr(text, "# TYPE tsnatd_connections_shifted gauge\n"));
 	assert_non_null(strstr(text, "\ntsnatd_connections_shifted 30\n"));
 	assert_non_null(strstr(text, "# UNIT tsnatd_uptime_seconds seconds\n"));
@@ -817,12 +877,16 @@ static void ctl_says_what_went_wrong(void **state)
 	char expected[200];
 
 	f->error = -EIO;
-	expect_output(f, "stats", 1, "tsnatctl: tsnatd answered " GATEWAY_INTERFACE ".Unavailable: Input/output error\n");
+	expect_output(f, "stats", 1,
+		      "tsnatctl: tsnatd answered " GATEWAY_INTERFACE
+		      ".Unavailable: Input/output error\n");
 	expect_output(f, "connections", 1,
-		      "tsnatctl: tsnatd answered " GATEWAY_INTERFACE ".Unavailable: Input/output error\n");
+		      "tsnatctl: tsnatd answered " GATEWAY_INTERFACE
+		      ".Unavailable: Input/output error\n");
 	gateway_free(f->gateway);
 	f->gateway = NULL;
-	snprintf(expected, sizeof(expected), "tsnatctl: is tsnatd running? tried %s: No such file or directory\n",
+	snprintf(expected, sizeof(expected),
+		 "tsnatctl: is tsnatd running? tried %s: No such file or directory\n",
 		 f->place.path);
 	expect_output(f, "status", 1, expected);
 	expect_output(f, "top", 1, expected);
@@ -835,8 +899,16 @@ static void ctl_says_what_went_wrong(void **state)
 static void ctl_knows_its_usage(void **state)
 {
 	static const char *const wrong[] = {
-		"", "nonsense", "stats stats", "stats --nonsense", "metrics --json", "stats --interval 1",
-		"top --interval 0", "top --interval 3601", "top --interval x", "top --interval",
+		"",
+		"nonsense",
+		"stats stats",
+		"stats --nonsense",
+		"metrics --json",
+		"stats --interval 1",
+		"top --interval 0",
+		"top --interval 3601",
+		"top --interval x",
+		"top --interval",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
@@ -861,7 +933,8 @@ static void ctl_prints_top(void **state)
 		dup2(fds[1], STDOUT_FILENO);
 		close(fds[0]);
 		close(fds[1]);
-		execl(tsnatctl, tsnatctl, "top", "--interval", "1", "--socket", f->place.path, NULL);
+		execl(tsnatctl, tsnatctl, "top", "--interval", "1", "--socket", f->place.path,
+		      NULL);
 		_exit(127);
 	}
 	close(fds[1]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * varlink-peer.h - the other end of a varlink socket, byte by byte, and the event loop of the server under test.
+ * varlink-peer.h - the other end of a varlink socket, byte by byte, and the event loop of the
+ * server under test.
  */
 #pragma once
 
@@ -32,7 +33,7 @@ struct peer {
 	sd_event *event;
 	int fd;
 	struct buffer in;
-	bool closed; /* by the server */
+	bool closed;   /* by the server */
 	char *message; /* that peer_next() returned last */
 };
 
@@ -137,7 +138,9 @@ static inline size_t peer_read(struct peer *p, size_t max)
 	return 0;
 }
 
-/* The next message; NULL when the server closed the connection instead. Valid until the next one. */
+/*
+ * The next message; NULL when the server closed the connection instead. Valid until the next one.
+ */
 static inline const char *peer_next(struct peer *p)
 {
 	uint64_t end = boot_ms() + PEER_PATIENCE_MS;

@@ -4,7 +4,8 @@
 #include "varlink-peer.h"
 
 #define CALL(method) "{\"method\":\"org.example.test." method "\"}"
-#define ERROR(name, parameters) "{\"error\":\"org.varlink.service." name "\",\"parameters\":" parameters "}"
+#define ERROR(name, parameters)                                                                    \
+	"{\"error\":\"org.varlink.service." name "\",\"parameters\":" parameters "}"
 #define EMPTY_ANSWER "{\"parameters\":{}}"
 #define PING CALL("Ping")
 
@@ -127,7 +128,8 @@ static const struct varlink_parameter stream_parameters[] = {
 	{ "width", json_type_int, true },
 	{ 0 },
 };
-static const struct varlink_parameter flood_parameters[] = { { "rows", json_type_int, false }, { 0 } };
+static const struct varlink_parameter flood_parameters[] = { { "rows", json_type_int, false },
+							     { 0 } };
 
 static const struct varlink_method methods[] = {
 	{ .name = "Ping", .run = ping },
@@ -137,14 +139,18 @@ static const struct varlink_method methods[] = {
 	{ .name = "Flood", .run = flood, .parameters = flood_parameters, .needs_more = true },
 	{ 0 },
 };
-static const struct varlink_interface interface = { "org.example.test", "interface org.example.test\n", methods };
+static const struct varlink_interface interface = { "org.example.test",
+						    "interface org.example.test\n", methods };
 static const struct varlink_interface *const interfaces[] = { &interface, NULL };
 
 static struct varlink_config test_config(struct fixture *f)
 {
-	return (struct varlink_config){
-		.vendor = "a", .product = "b", .version = "c", .url = "d", .interfaces = interfaces, .user = f
-	};
+	return (struct varlink_config){ .vendor = "a",
+					.product = "b",
+					.version = "c",
+					.url = "d",
+					.interfaces = interfaces,
+					.user = f };
 }
 
 static void start_server(struct fixture *f, const struct varlink_config *config)
@@ -207,7 +213,8 @@ static void answers_one_call(void **state)
 	struct peer p;
 
 	open_peer(*state, &p);
-	peer_send(&p, "{\"method\":\"org.example.test.Echo\",\"parameters\":{\"text\":\"a/b\",\"count\":3}}");
+	peer_send(&p, "{\"method\":\"org.example.test.Echo\",\"parameters\":{\"text\":\"a/"
+		      "b\",\"count\":3}}");
 	peer_expect(&p, "{\"parameters\":{\"text\":\"a/b\",\"count\":3}}");
 	peer_expect_silence(&p);
 	peer_close(&p);
@@ -225,10 +232,12 @@ static void space_around_a_call_means_nothing(void **state)
 
 static void answers_pipelined_calls_in_order(void **state)
 {
-	static const char calls[] = "{\"method\":\"org.example.test.Echo\",\"parameters\":{\"text\":\"1\"}}\0"
-				    "{\"method\":\"org.example.test.Stream\",\"parameters\":{\"rows\":2},\"more\":true}\0"
-				    "{\"method\":\"org.example.test.Missing\"}\0"
-				    "{\"method\":\"org.example.test.Echo\",\"parameters\":{\"text\":\"2\"}}";
+	static const char calls[] =
+		"{\"method\":\"org.example.test.Echo\",\"parameters\":{\"text\":\"1\"}}\0"
+		"{\"method\":\"org.example.test.Stream\",\"parameters\":{\"rows\":2},\"more\":true}"
+		"\0"
+		"{\"method\":\"org.example.test.Missing\"}\0"
+		"{\"method\":\"org.example.test.Echo\",\"parameters\":{\"text\":\"2\"}}";
 	struct peer p;
 
 	open_peer(*state, &p);
@@ -243,7 +252,8 @@ static void answers_pipelined_calls_in_order(void **state)
 
 static void takes_a_call_byte_by_byte(void **state)
 {
-	static const char call[] = "{\"method\":\"org.example.test.Echo\",\"parameters\":{\"text\":\"slow\"}}";
+	static const char call[] =
+		"{\"method\":\"org.example.test.Echo\",\"parameters\":{\"text\":\"slow\"}}";
 	struct fixture *f = *state;
 	struct peer p;
 
@@ -347,7 +357,9 @@ static void closes_on_deep_nesting(void **state)
 /* An Echo call of LENGTH bytes with its NUL. */
 static char *long_call(size_t length)
 {
-	static const char head[] = "{\"method\":\"org.example.test.Echo\",\"parameters\":{\"text\":\"", tail[] = "\"}}";
+	static const char head[] =
+		"{\"method\":\"org.example.test.Echo\",\"parameters\":{\"text\":\"",
+			  tail[] = "\"}}";
 	char *call = malloc(length);
 	size_t head_length = strlen(head);
 
@@ -393,7 +405,8 @@ static void answers_errors(void **state)
 	} cases[] = {
 		{ "{\"method\":\"Ping\"}", ERROR("MethodNotFound", "{\"method\":\"Ping\"}") },
 		{ "{\"method\":\"\"}", ERROR("MethodNotFound", "{\"method\":\"\"}") },
-		{ "{\"method\":\"org.example.Ping\"}", ERROR("MethodNotFound", "{\"method\":\"org.example.Ping\"}") },
+		{ "{\"method\":\"org.example.Ping\"}",
+		  ERROR("MethodNotFound", "{\"method\":\"org.example.Ping\"}") },
 		{ CALL(""), ERROR("MethodNotFound", "{\"method\":\"org.example.test.\"}") },
 		{ CALL("Pin"), ERROR("MethodNotFound", "{\"method\":\"org.example.test.Pin\"}") },
 		{ CALL("Echo"), ERROR("InvalidParameter", "{\"parameter\":\"text\"}") },
@@ -404,7 +417,8 @@ static void answers_errors(void **state)
 		  ERROR("InvalidParameter", "{\"parameter\":\"text\"}") },
 		{ "{\"method\":\"org.example.test.Echo\",\"parameters\":{\"text\":1}}",
 		  ERROR("InvalidParameter", "{\"parameter\":\"text\"}") },
-		{ "{\"method\":\"org.example.test.Echo\",\"parameters\":{\"text\":\"\",\"count\":1.5}}",
+		{ "{\"method\":\"org.example.test.Echo\",\"parameters\":{\"text\":\"\",\"count\":1."
+		  "5}}",
 		  ERROR("InvalidParameter", "{\"parameter\":\"count\"}") },
 		{ "{\"method\":\"org.example.test.Echo\",\"parameters\":{\"text\":\"\",\"tex\":1}}",
 		  ERROR("InvalidParameter", "{\"parameter\":\"tex\"}") },
@@ -412,7 +426,8 @@ static void answers_errors(void **state)
 		  ERROR("InvalidParameter", "{\"parameter\":\"a\"}") },
 		{ "{\"method\":\"org.varlink.service.GetInterfaceDescription\"}",
 		  ERROR("InvalidParameter", "{\"parameter\":\"interface\"}") },
-		{ "{\"method\":\"org.varlink.service.GetInterfaceDescription\",\"parameters\":{\"interface\":\"org.no\"}}",
+		{ "{\"method\":\"org.varlink.service.GetInterfaceDescription\",\"parameters\":{"
+		  "\"interface\":\"org.no\"}}",
 		  ERROR("InterfaceNotFound", "{\"interface\":\"org.no\"}") },
 	};
 	struct peer p;
@@ -430,7 +445,8 @@ static void optional_parameters_may_be_null(void **state)
 	struct peer p;
 
 	open_peer(*state, &p);
-	peer_send(&p, "{\"method\":\"org.example.test.Echo\",\"parameters\":{\"text\":\"a\",\"count\":null}}");
+	peer_send(&p, "{\"method\":\"org.example.test.Echo\",\"parameters\":{\"text\":\"a\","
+		      "\"count\":null}}");
 	peer_expect(&p, "{\"parameters\":{\"text\":\"a\",\"count\":null}}");
 	peer_close(&p);
 }
@@ -445,7 +461,8 @@ static void oneway_has_no_answer(void **state)
 	open_peer(f, &p);
 	peer_send(&p, "{\"method\":\"org.example.test.Ping\",\"oneway\":true}");
 	peer_send(&p, "{\"method\":\"org.example.test.Missing\",\"oneway\":true}");
-	peer_send(&p, "{\"method\":\"org.example.test.Stream\",\"oneway\":true,\"parameters\":{\"rows\":5}}");
+	peer_send(&p, "{\"method\":\"org.example.test.Stream\",\"oneway\":true,\"parameters\":{"
+		      "\"rows\":5}}");
 	peer_send(&p, "{\"method\":\"org.example.test.Hold\",\"oneway\":true}");
 	peer_expect_silence(&p);
 	assert_int_equal(f->pings, 1);
@@ -460,7 +477,8 @@ static void more_on_a_plain_method_is_no_error(void **state)
 	struct peer p;
 
 	open_peer(*state, &p);
-	peer_send(&p, "{\"method\":\"org.example.test.Ping\",\"more\":true,\"oneway\":false,\"upgrade\":false}");
+	peer_send(&p, "{\"method\":\"org.example.test.Ping\",\"more\":true,\"oneway\":false,"
+		      "\"upgrade\":false}");
 	peer_expect(&p, EMPTY_ANSWER);
 	peer_expect_silence(&p);
 	peer_close(&p);
@@ -474,7 +492,8 @@ static void tells_about_itself(void **state)
 
 	open_peer(*state, &p);
 	peer_send(&p, "{\"method\":\"org.varlink.service.GetInfo\"}");
-	peer_expect(&p, "{\"parameters\":{\"vendor\":\"a\",\"product\":\"b\",\"version\":\"c\",\"url\":\"d\","
+	peer_expect(&p, "{\"parameters\":{\"vendor\":\"a\",\"product\":\"b\",\"version\":\"c\","
+			"\"url\":\"d\","
 			"\"interfaces\":[\"org.varlink.service\",\"org.example.test\"]}}");
 	peer_close(&p);
 }
@@ -545,7 +564,9 @@ static void a_kept_call_ends_with_the_server(void **state)
 
 /* Streams */
 
-#define STREAM(rows) "{\"method\":\"org.example.test.Stream\",\"parameters\":{\"rows\":" rows "},\"more\":true}"
+#define STREAM(rows)                                                                               \
+	"{\"method\":\"org.example.test.Stream\",\"parameters\":{\"rows\":" rows "},\"more\":"     \
+										 "true}"
 
 static void streams_at_the_readers_pace(void **state)
 {
@@ -560,13 +581,16 @@ static void streams_at_the_readers_pace(void **state)
 		ssize_t length;
 
 		peer_run_server(f->event);
-		/* what was made and not read yet is in the socket's buffers and in ours, not a whole answer */
+		/*
+		 * what was made and not read yet is in the socket's buffers and in ours, not a
+		 * whole answer
+		 */
 		assert_true((f->rows_made - rows) * 40 < VARLINK_OUTPUT_ROOM + 500000);
 		peer_read(&p, 5000);
 		assert_false(p.closed);
 		while ((length = buffer_message_length(&p.in)) >= 0) {
-			snprintf(expected, sizeof(expected), "{\"parameters\":{\"row\":%u}%s}", rows,
-				 rows < 99999 ? ",\"continues\":true" : "");
+			snprintf(expected, sizeof(expected), "{\"parameters\":{\"row\":%u}%s}",
+				 rows, rows < 99999 ? ",\"continues\":true" : "");
 			assert_string_equal(p.in.data + p.in.start, expected);
 			buffer_consume(&p.in, (size_t)length + 1);
 			rows++;
@@ -587,7 +611,8 @@ static void streams_wide_rows(void **state)
 	struct peer p;
 
 	open_peer(f, &p);
-	peer_send(&p, "{\"method\":\"org.example.test.Stream\",\"parameters\":{\"rows\":200,\"width\":49000},\"more\":true}");
+	peer_send(&p, "{\"method\":\"org.example.test.Stream\",\"parameters\":{\"rows\":200,"
+		      "\"width\":49000},\"more\":true}");
 	while (rows < 200) {
 		ssize_t length;
 
@@ -720,7 +745,9 @@ static void cuts_a_reader_that_never_reads_its_answers(void **state)
 	free(call);
 }
 
-#define FLOOD(kilobytes) "{\"method\":\"org.example.test.Flood\",\"parameters\":{\"rows\":" kilobytes "},\"more\":true}"
+#define FLOOD(kilobytes)                                                                           \
+	"{\"method\":\"org.example.test.Flood\",\"parameters\":{\"rows\":" kilobytes               \
+	"},\"more\":true}"
 
 static void cuts_a_reader_whose_answers_pile_up(void **state)
 {
@@ -857,11 +884,11 @@ static void does_nothing_when_there_is_nothing_to_do(void **state)
 
 	for (int i = 0; i < 4; i++)
 		open_peer(f, &p[i]);
-	peer_send(&p[0], CALL("Hold")); /* waits for us */
+	peer_send(&p[0], CALL("Hold"));     /* waits for us */
 	peer_send(&p[1], STREAM("100000")); /* waits for its reader */
-	peer_send(&p[2], CALL("Hold")); /* waits for us and has said all it has to say */
+	peer_send(&p[2], CALL("Hold"));     /* waits for us and has said all it has to say */
 	shutdown(p[2].fd, SHUT_WR);
-	peer_send(&p[3], FLOOD("600")); /* answered, but the reader has not taken it and has nothing more to say */
+	peer_send(&p[3], FLOOD("600")); /* answered, but not taken, and no more to say */
 	shutdown(p[3].fd, SHUT_WR);
 	peer_run_server(f->event);
 	assert_int_equal(sd_event_run(f->event, 100000), 0);
