@@ -461,20 +461,37 @@ class Compare:
         return self.report.finish(self.COUNTS)
 
     def pairs(self, a, b, outbound):
-        """Match segments by what neither NAT nor a shift may change; the n-th of equal ones is the n-th.
+        """Match segments by what neither NAT nor a shift may change; equal ones in the order of their timestamps.
 
-        Where one was lost on the way, its equals are told apart by the other timestamp, too.
+        Two processors may turn neighbours round on the way. Where one was lost on the way, its equals are told apart by the other timestamp, too.
         """
         for x, y in self.groups(a, b, lambda s: (s.seq, s.ack, s.flags, s.length)):
             if len(x) == len(y):
-                yield from zip(x, y)
+                yield from zip(self.ordered(x), self.ordered(y))
                 continue
             other = (lambda s: s.tsecr) if outbound else (lambda s: s.tsval)
             for x, y in self.groups(x, y, other):
                 if len(x) == len(y):
-                    yield from zip(x, y)
+                    yield from zip(self.ordered(x), self.ordered(y))
                 else:
                     self.report.count("unmatched", len(x) + len(y))
+
+    def ordered(self, equals):
+        """Whichever way they came: by what else stands in them, then by their timestamps."""
+        if len(equals) == 1:
+            return equals
+        first = equals[0]
+
+        def since(a, b):
+            return 0 if a is None or b is None else serial(a, b)
+
+        def rest(s):
+            p = self.masked(s, 0, True)
+            for off in s.ts:
+                p[off + 4 : off + 8] = bytes(4)
+            return bytes(p), since(s.tsval, first.tsval), since(s.tsecr, first.tsecr)
+
+        return sorted(equals, key=rest)
 
     @staticmethod
     def groups(a, b, key):

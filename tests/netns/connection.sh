@@ -104,9 +104,10 @@ retransmission() {
 	case $3 in
 	restart) stop_tsnatd ;;
 	kill) stop_tsnatd KILL ;;
-	*) sleep 0.2 ;;
 	esac
 	[ -n "$TSNATD_PID" ] || must_start_tsnatd --decide "$2"
+	# the server sends its SYN-ACK again, too, at about the same time: the client must not get that one first
+	wait_for 5 eval '[ "$(since c1 TcpExtTCPSynRetrans)" -ge 1 ]' || die "the SYN was not sent again"
 	on $table nft delete table inet lossy
 	talk_ends "$what: connects" 1000
 	both_captures_end
