@@ -53,7 +53,7 @@ away() {
 	use_every_port ipv4 c1
 	rm -f "$TMP/go" "$TMP/talk"
 	arm ipv4 c1 $LOW
-	spawn c1 "$TMP/talk" python3 "$here/peer.py" talk $SERVER4 7000 --local-port $LOW --pause "$TMP/go"
+	spawn c1 "$TMP/talk" "$PYTHON" "$here/peer.py" talk $SERVER4 7000 --local-port $LOW --pause "$TMP/go"
 	open=$SPAWNED
 	wait_for 5 grep -q '^received' "$TMP/talk"
 	is "$what: one connection is open and shifted" "$(stat_of connections_shifted)" 1
@@ -100,7 +100,7 @@ all_hung() {
 	mark
 	hold_queue
 	rm -f "$TMP/talk"
-	spawn c1 "$TMP/talk" python3 "$here/peer.py" talk $SERVER4 7000 --local-port 20001
+	spawn c1 "$TMP/talk" "$PYTHON" "$here/peer.py" talk $SERVER4 7000 --local-port 20001
 	pid=$SPAWNED
 	sleep 0.5
 	is "$what: the SYN waits in the queue" "$(cat "$TMP/talk")" ''

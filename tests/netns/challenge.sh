@@ -86,7 +86,7 @@ unheard() {
 	drop_challenge_acks
 	mark
 	rm -f "$TMP/talk"
-	spawn c1 "$TMP/talk" python3 "$here/peer.py" talk "$(server "$1")" 7000 --local-port 20002 --timeout 2.5
+	spawn c1 "$TMP/talk" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 --local-port 20002 --timeout 2.5
 	pid=$SPAWNED
 	wait_for 3 was_refused
 	on gw nft delete table inet strict

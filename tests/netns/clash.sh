@@ -12,7 +12,7 @@ PORT=20001
 
 start_talk() { # FAMILY CLIENT
 	rm -f "$TMP/talk.$2"
-	spawn "$2" "$TMP/talk.$2" python3 "$here/peer.py" talk "$(server "$1")" 7000 --local-port $PORT \
+	spawn "$2" "$TMP/talk.$2" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 --local-port $PORT \
 		--bytes 200000 --pause "$TMP/go"
 }
 

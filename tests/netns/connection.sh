@@ -24,7 +24,7 @@ refusal_without() { # FAMILY PORT
 # talk_in_background ARGS of talk: its PID is in TALK, what it prints in $TMP/talk
 talk_in_background() {
 	rm -f "$TMP/talk" "$TMP/go"
-	spawn "$2" "$TMP/talk" python3 "$here/peer.py" talk "$(server "$1")" 7000 --local-port "$3" "${@:4}"
+	spawn "$2" "$TMP/talk" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 --local-port "$3" "${@:4}"
 	TALK=$SPAWNED
 }
 

@@ -25,6 +25,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 top=$(cd "$here/../.." && pwd)
 TSNATD=${TSNATD:-$top/build/tsnatd}
 TSNATCTL=${TSNATCTL:-$top/build/tsnatctl}
+PYTHON=/usr/bin/python3
+[ -x $PYTHON ] || PYTHON=python3
 
 RUN=tsn-$$
 PIN_DIR=/sys/fs/bpf/tsnatd-test-$$
@@ -342,7 +344,7 @@ start_nginx() {
 
 start_peer() {
 	: >"$TMP/peer.log"
-	spawn srv "$TMP/peer.log" python3 "$here/peer.py" serve 7000
+	spawn srv "$TMP/peer.log" "$PYTHON" "$here/peer.py" serve 7000
 	wait_for 5 grep -q serving "$TMP/peer.log" || die "peer.py does not serve: $(cat "$TMP/peer.log")"
 }
 
@@ -366,7 +368,7 @@ use_every_port() { # ipv4|ipv6 NAMESPACE...
 	for ns in "${@:2}"; do
 		from=$LOW
 		[ "$ns" != gw ] || from=$((LOW + 20000))
-		spawn "$ns" "$TMP/ports.log" python3 "$here/peer.py" ports "$(server "$1")" 80 \
+		spawn "$ns" "$TMP/ports.log" "$PYTHON" "$here/peer.py" ports "$(server "$1")" 80 \
 			$((from + i)) $((from + HIGH - LOW)) $n
 		pids+=("$SPAWNED")
 		i=$((i + 1))
@@ -412,7 +414,7 @@ capture_end() {
 }
 
 check_capture() { # OUTPUT ARGS...
-	python3 "$here/check-capture.py" "${@:2}" >"$1" 2>&1
+	"$PYTHON" "$here/check-capture.py" "${@:2}" >"$1" 2>&1
 }
 
 json() { # FILE KEY: a number of a flat object
@@ -469,7 +471,7 @@ start_tsnatd() {
 	local sock=$TMP/notify.sock waiter
 
 	rm -f "$sock"
-	python3 "$here/notify-wait.py" "$sock" 15 &
+	"$PYTHON" "$here/notify-wait.py" "$sock" 15 &
 	waiter=$!
 	wait_for 5 [ -S "$sock" ]
 	NOTIFY_SOCKET=$sock spawn gw "$LOG" "$TSNATD" -i out --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" \
@@ -531,7 +533,7 @@ stat_of() { # COUNTER of tsnatctl stats
 
 # talk FAMILY NAMESPACE PORT [ARGS of peer.py talk]: one connection from that port to the peer at the server
 talk() {
-	on "$2" python3 "$here/peer.py" talk "$(server "$1")" 7000 --local-port "$3" "${@:4}"
+	on "$2" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 --local-port "$3" "${@:4}"
 }
 
 # arm FAMILY NAMESPACE PORT: the server holds a TIME_WAIT of the port, and the client's clock is below it now.
