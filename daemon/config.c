@@ -435,7 +435,7 @@ void config_usage(void)
 	     "      --decide queue|kernel      where SYNs are decided first\n"
 	     "      --rules managed|none       install nft rules, or leave them to you (see conf/tsnatd.nft)\n"
 	     "      --queue-num N              the first netfilter queue (default 5150)\n"
-	     "      --queues N                 how many queues, one thread each (default 1)\n"
+	     "      --queues N                 how many queues, two threads each (default 1)\n"
 	     "      --hold SECONDS             how long a record outlives its last packet (default 300)\n"
 	     "      --state-dir DIR            (default /var/lib/tsnatd)\n"
 	     "      --runtime-dir DIR          (default /run/tsnatd)\n"

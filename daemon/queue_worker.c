@@ -20,6 +20,12 @@
 #include "util.h"
 
 #define BATCH 32
+/*
+ * Two threads read each queue, and whichever runs first takes the SYN: a thread cannot run while its processor handles a burst of
+ * packets in the kernel, however high its priority, but seldom are both held up. Measured with two busy processors and 8 000 ports: 4 to 63
+ * clashes in 20 000 connections with one reader, none with two.
+ */
+#define READERS 2
 #define REALTIME_PRIORITY 10
 #define WAKE_MS (GUARDIAN_LATE_MS / 3)
 
@@ -27,13 +33,21 @@ struct queue_worker {
 	struct queue_worker_config cfg;
 	struct mnl_socket *nl;
 	int stop_fd;
-	pthread_t thread;
-	bool running, has_mapping, realtime;
+	pthread_t readers[READERS];
+	unsigned int n_readers;
+	atomic_uint busy; /* readers that hold packets without verdict */
+	bool has_mapping;
+	atomic_bool realtime;
 	atomic_uint_fast64_t *alive_ms;
-	atomic_uint_fast64_t counters[COUNTER_COUNT]; /* written by the thread alone */
+	atomic_uint_fast64_t counters[COUNTER_COUNT];
 	struct log_limit overruns, refusals;
+};
 
+/* What one thread reads into, and which of the packets need a verdict. */
+struct reader {
 	char buf[BATCH][QUEUE_MESSAGE_SIZE];
+	uint32_t ids[BATCH];
+	unsigned int n;
 };
 
 static void count(struct queue_worker *w, enum counter c, uint64_t n)
@@ -102,17 +116,28 @@ static void on_receive_error(struct queue_worker *w, int error)
 		log_warn("queue %u: cannot receive: %s", w->cfg.num, strerror(error));
 }
 
-static void send_verdict(struct queue_worker *w, uint32_t id, unsigned int packets)
+static void accept_packets(struct queue_worker *w, uint32_t id, bool up_to)
 {
-	int r = queue_accept(w->nl, w->cfg.num, id, packets > 1);
+	int r = queue_accept(w->nl, w->cfg.num, id, up_to);
 
 	/* the send buffer is drained in the call itself, so this is a refusal, not a want of room */
 	if (r < 0)
 		on_error(w, r);
-	count(w, COUNTER_VERDICTS, packets);
 }
 
-static void handle_messages(struct queue_worker *w, const void *buf, size_t len, uint32_t *last_id, unsigned int *packets)
+/* One verdict for all, unless another reader holds packets: it would take in theirs, which are not decided yet. */
+static void send_verdicts(struct queue_worker *w, const struct reader *rd)
+{
+	if (rd->n > 1 && atomic_load(&w->busy) == 1) {
+		accept_packets(w, rd->ids[rd->n - 1], true);
+	} else {
+		for (unsigned int i = 0; i < rd->n; i++)
+			accept_packets(w, rd->ids[i], false);
+	}
+	count(w, COUNTER_VERDICTS, rd->n);
+}
+
+static void handle_messages(struct queue_worker *w, struct reader *rd, const void *buf, size_t len)
 {
 	const struct nlmsghdr *nlh = buf;
 	int left = (int)len;
@@ -126,33 +151,44 @@ static void handle_messages(struct queue_worker *w, const void *buf, size_t len,
 		if (r <= 0)
 			continue;
 		decide_syn(w, &q);
-		*last_id = q.id;
-		++*packets;
+		if (rd->n == BATCH) /* never: the kernel sends one packet per message */
+			send_verdicts(w, rd), rd->n = 0;
+		rd->ids[rd->n++] = q.id;
 	}
 }
 
-/* Handle what waits now, at most one batch. Returns false when nothing waited. */
-static bool handle_batch(struct queue_worker *w)
+/* Read what waits now, at most one batch. Returns how many messages, or -errno. */
+static int receive(struct queue_worker *w, struct reader *rd, struct mmsghdr msgs[BATCH])
 {
-	struct mmsghdr msgs[BATCH];
 	struct iovec iov[BATCH];
-	uint32_t last_id = 0;
-	unsigned int packets = 0;
 	int n;
 
 	for (int i = 0; i < BATCH; i++) {
-		iov[i] = (struct iovec){ .iov_base = w->buf[i], .iov_len = sizeof(w->buf[i]) };
+		iov[i] = (struct iovec){ .iov_base = rd->buf[i], .iov_len = sizeof(rd->buf[i]) };
 		msgs[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &iov[i], .msg_iovlen = 1 } };
 	}
 	n = recvmmsg(mnl_socket_get_fd(w->nl), msgs, BATCH, MSG_DONTWAIT, NULL);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	return n < 0 ? -errno : n;
+}
+
+/* Handle what waits now, at most one batch. Returns false when nothing waited. */
+static bool handle_batch(struct queue_worker *w, struct reader *rd)
+{
+	struct mmsghdr msgs[BATCH];
+	int n;
+
+	rd->n = 0;
+	atomic_fetch_add(&w->busy, 1);
+	n = receive(w, rd, msgs);
+	for (int i = 0; i < n; i++)
+		handle_messages(w, rd, rd->buf[i], msgs[i].msg_len);
+	if (rd->n)
+		send_verdicts(w, rd);
+	atomic_fetch_sub(&w->busy, 1);
+	if (n == -EAGAIN || n == -EINTR)
 		return false;
 	if (n < 0)
-		on_receive_error(w, errno);
-	for (int i = 0; i < n; i++)
-		handle_messages(w, w->buf[i], msgs[i].msg_len, &last_id, &packets);
-	if (packets)
-		send_verdict(w, last_id, packets);
+		on_receive_error(w, -n);
 	return true;
 }
 
@@ -161,28 +197,31 @@ static void become_realtime(struct queue_worker *w)
 	struct sched_param p = { .sched_priority = REALTIME_PRIORITY };
 	int r = pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &p);
 
-	w->realtime = r == 0;
-	if (r != 0)
+	/* one line for all readers */
+	if (r != 0 && atomic_exchange(&w->realtime, false))
 		log_notice("queue %u: no real-time priority (%s): under load SYNs may wait longer and clash",
 			   w->cfg.num, strerror(r));
 }
 
-static void *worker_main(void *arg)
+static void *reader_main(void *arg)
 {
 	struct queue_worker *w = arg;
+	_cleanup_free_ struct reader *rd = malloc(sizeof(*rd));
 	struct pollfd fds[] = {
 		{ .fd = mnl_socket_get_fd(w->nl), .events = POLLIN },
 		{ .fd = w->stop_fd, .events = POLLIN },
 	};
 
+	if (!rd)
+		return NULL;
 	become_realtime(w);
 	while (!(fds[1].revents & POLLIN)) {
 		atomic_store_explicit(w->alive_ms, boot_ms(), memory_order_relaxed);
 		if (poll(fds, ARRAY_SIZE(fds), WAKE_MS) > 0 && fds[0].revents)
-			handle_batch(w);
+			handle_batch(w, rd);
 	}
 	/* the rules are paused by now: what still waits gets its verdict, and nothing comes after it */
-	while (handle_batch(w))
+	while (handle_batch(w, rd))
 		;
 	return NULL;
 }
@@ -195,6 +234,7 @@ int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config
 	if (!w)
 		return -ENOMEM;
 	w->cfg = *cfg;
+	atomic_init(&w->realtime, true);
 	w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	r = w->stop_fd < 0 ? -errno : queue_open(&w->nl, cfg->num, &w->has_mapping);
 	if (r < 0) {
@@ -213,12 +253,15 @@ struct guardian_queue queue_worker_queue(const struct queue_worker *w)
 
 int queue_worker_start(struct queue_worker *w, atomic_uint_fast64_t *alive_ms)
 {
-	int r;
-
 	w->alive_ms = alive_ms;
-	r = -pthread_create(&w->thread, NULL, worker_main, w);
-	w->running = r == 0;
-	return r;
+	while (w->n_readers < READERS) {
+		int r = pthread_create(&w->readers[w->n_readers], NULL, reader_main, w);
+
+		if (r != 0)
+			return -r;
+		w->n_readers++;
+	}
+	return 0;
 }
 
 void queue_worker_stop(struct queue_worker *w)
@@ -227,11 +270,11 @@ void queue_worker_stop(struct queue_worker *w)
 
 	if (!w)
 		return;
-	if (w->running) {
-		if (write(w->stop_fd, &one, sizeof(one)) < 0)
-			pthread_cancel(w->thread);
-		pthread_join(w->thread, NULL);
-	}
+	/* nobody reads the eventfd: it stays readable for all */
+	if (write(w->stop_fd, &one, sizeof(one)) < 0)
+		log_err("queue %u: cannot stop: %s", w->cfg.num, strerror(errno));
+	for (unsigned int i = 0; i < w->n_readers; i++)
+		pthread_join(w->readers[i], NULL);
 	mnl_socket_close(w->nl);
 	close(w->stop_fd);
 	free(w);
@@ -249,7 +292,7 @@ void queue_worker_counters(struct queue_worker *w, uint64_t *counters)
 
 bool queue_worker_is_realtime(struct queue_worker *w)
 {
-	return w->realtime;
+	return atomic_load(&w->realtime);
 }
 
 bool queue_worker_has_mapping(struct queue_worker *w)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * queue_worker.h - one thread per netfilter queue: SYNs in, verdicts out. The only sender of verdicts.
+ * queue_worker.h - the threads of one netfilter queue: SYNs in, verdicts out. The only sender of verdicts.
  */
 #pragma once
 
@@ -38,7 +38,7 @@ int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config
 struct guardian_queue queue_worker_queue(const struct queue_worker *w);
 
 /*
- * Start the thread, which takes SCHED_FIFO where it may, and says that it runs in *ALIVE_MS, several times a second.
+ * Start the threads, which take SCHED_FIFO where they may, and say that they run in *ALIVE_MS, several times a second.
  * Returns 0 or -errno.
  */
 int queue_worker_start(struct queue_worker *w, atomic_uint_fast64_t *alive_ms);
