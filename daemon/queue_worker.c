@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * queue_worker.c - read what waits, decide, propose, then one verdict for all of it.
+ * queue_worker.c - read what waits, decide, propose, then one verdict for all of it; or, where the datapath applies shifts by itself, one for
+ * each packet, which carries the packet if it was changed.
  *
  * While a SYN waits, its tuple is not in the conntrack table and NAT may give it to another one. So the thread runs the moment a SYN is queued
  * (real-time priority), takes only what is already there, and does nothing between reading and verdict that could wait.
@@ -20,6 +21,7 @@
 #include "util.h"
 
 #define BATCH 32
+#define BATCHES 64 /* before the thread looks up */
 #define REALTIME_PRIORITY 10
 #define WAKE_MS (GUARDIAN_LATE_MS / 3)
 
@@ -29,11 +31,14 @@ struct queue_worker {
 	int stop_fd;
 	pthread_t thread;
 	bool running, has_mapping, realtime;
+	uint64_t empty_ns; /* boot clock: nothing waited then */
 	atomic_uint_fast64_t *alive_ms;
 	atomic_uint_fast64_t counters[COUNTER_COUNT]; /* written by the thread alone */
 	struct log_limit overruns, refusals;
 
-	char buf[BATCH][QUEUE_MESSAGE_SIZE];
+	size_t message_size;
+	char *messages; /* BATCH of them; owned */
+	char *verdict;	/* one; owned */
 };
 
 static void count(struct queue_worker *w, enum counter c, uint64_t n)
@@ -90,12 +95,18 @@ static void on_error(struct queue_worker *w, int error)
 	}
 }
 
+/* What is lost when a queue of this kind is full. */
+static const char *loss(const struct queue_worker *w)
+{
+	return w->cfg.kind == QUEUE_SYNS ? "SYNs passed undecided by the daemon" : "segments were dropped, and will be sent again";
+}
+
 static void on_receive_error(struct queue_worker *w, int error)
 {
 	if (error == ENOBUFS) {
 		count(w, COUNTER_QUEUE_OVERRUNS, 1);
 		if (log_limit_ok(&w->overruns, boot_ms()))
-			log_warn("queue %u: the socket buffer was full; SYNs passed undecided by the daemon", w->cfg.num);
+			log_warn("queue %u: the socket buffer was full; %s", w->cfg.num, loss(w));
 		return;
 	}
 	if (log_limit_ok(&w->refusals, boot_ms()))
@@ -112,6 +123,52 @@ static void send_verdict(struct queue_worker *w, uint32_t id, unsigned int packe
 	count(w, COUNTER_VERDICTS, packets);
 }
 
+/* A SYN that has the mark comes for the second time: see queue_verdict.repeat. */
+static bool is_repeated(const struct queue_worker *w, const struct queue_packet *q)
+{
+	return w->cfg.repeat && w->cfg.kind == QUEUE_SYNS && (q->mark & w->cfg.mark_mask) == w->cfg.mark_mask;
+}
+
+static void set_verdict_mark(const struct queue_worker *w, const struct queue_packet *q, bool shifted, struct queue_verdict *v)
+{
+	const uint32_t mask = w->cfg.mark_mask;
+
+	v->mark = shifted ? q->mark | mask : q->mark & ~mask;
+	v->set_mark = v->mark != q->mark;
+	v->repeat = shifted && w->cfg.repeat;
+}
+
+static void apply_packet(struct queue_worker *w, const struct queue_packet *q)
+{
+	const struct queue_worker_config *cfg = &w->cfg;
+	struct queue_verdict v = { .id = q->id };
+	struct datapath_packet p = {
+		.data = q->data,
+		.len = q->len,
+		.outbound = q->outbound,
+		.cut = q->cut,
+		.untranslated = q->has_mapping && !q->translated,
+		.inside = q->has_mapping ? &q->inside : NULL,
+		.empty_ns = w->empty_ns,
+	};
+	int r;
+
+	if (q->len && !is_repeated(w, q)) {
+		if (cfg->ops->apply(cfg->datapath, &p)) {
+			v.data = q->data;
+			v.len = (uint32_t)packet_ip_length(q->data, q->len);
+		}
+		if (p.syn)
+			set_verdict_mark(w, q, p.shifted, &v);
+	}
+	r = queue_send_verdict(w->nl, cfg->num, &v, w->verdict, w->message_size);
+	if (r < 0)
+		on_error(w, r);
+	count(w, COUNTER_VERDICTS, 1);
+	if (p.has_ticket)
+		cfg->ops->decided(cfg->datapath, &p);
+}
+
 static void handle_messages(struct queue_worker *w, const void *buf, size_t len, uint32_t *last_id, unsigned int *packets)
 {
 	const struct nlmsghdr *nlh = buf;
@@ -125,6 +182,10 @@ static void handle_messages(struct queue_worker *w, const void *buf, size_t len,
 			on_error(w, r);
 		if (r <= 0)
 			continue;
+		if (w->cfg.ops->apply) {
+			apply_packet(w, &q);
+			continue;
+		}
 		decide_syn(w, &q);
 		*last_id = q.id;
 		++*packets;
@@ -138,19 +199,23 @@ static bool handle_batch(struct queue_worker *w)
 	struct iovec iov[BATCH];
 	uint32_t last_id = 0;
 	unsigned int packets = 0;
+	uint64_t now_ns = boot_ns();
 	int n;
 
-	for (int i = 0; i < BATCH; i++) {
-		iov[i] = (struct iovec){ .iov_base = w->buf[i], .iov_len = sizeof(w->buf[i]) };
+	atomic_store_explicit(w->alive_ms, now_ns / 1000000, memory_order_relaxed);
+	for (size_t i = 0; i < BATCH; i++) {
+		iov[i] = (struct iovec){ .iov_base = w->messages + i * w->message_size, .iov_len = w->message_size };
 		msgs[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &iov[i], .msg_iovlen = 1 } };
 	}
 	n = recvmmsg(mnl_socket_get_fd(w->nl), msgs, BATCH, MSG_DONTWAIT, NULL);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+		w->empty_ns = now_ns;
 		return false;
+	}
 	if (n < 0)
 		on_receive_error(w, errno);
 	for (int i = 0; i < n; i++)
-		handle_messages(w, w->buf[i], msgs[i].msg_len, &last_id, &packets);
+		handle_messages(w, iov[i].iov_base, msgs[i].msg_len, &last_id, &packets);
 	if (packets)
 		send_verdict(w, last_id, packets);
 	return true;
@@ -175,31 +240,54 @@ static void *worker_main(void *arg)
 		{ .fd = w->stop_fd, .events = POLLIN },
 	};
 
-	become_realtime(w);
+	/* where shifts are applied here, a queue is read until it is seen to be empty: what comes then did not wait before */
+	const int batches = w->cfg.ops->apply ? BATCHES : 1;
+
+	if (w->cfg.kind == QUEUE_SYNS)
+		become_realtime(w);
 	while (!(fds[1].revents & POLLIN)) {
 		atomic_store_explicit(w->alive_ms, boot_ms(), memory_order_relaxed);
-		if (poll(fds, ARRAY_SIZE(fds), WAKE_MS) > 0 && fds[0].revents)
-			handle_batch(w);
+		if (poll(fds, ARRAY_SIZE(fds), WAKE_MS) <= 0 || !fds[0].revents)
+			continue;
+		for (int i = 0; i < batches && handle_batch(w); i++)
+			;
 	}
-	/* the rules are paused by now: what still waits gets its verdict, and nothing comes after it */
-	while (handle_batch(w))
+	/* the rules are paused by now: what still waits gets its verdict, and nothing comes after it; segments may come all the time */
+	while (w->cfg.kind == QUEUE_SYNS && handle_batch(w))
 		;
 	return NULL;
 }
 
+static void free_worker(struct queue_worker *w)
+{
+	free(w->messages);
+	free(w->verdict);
+	free(w);
+}
+
 int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config *cfg)
 {
+	const struct queue_options opt = {
+		.copy_range = cfg->ops->apply ? QUEUE_WHOLE : QUEUE_HEADERS,
+		.fail_open = cfg->kind == QUEUE_SYNS,
+	};
 	struct queue_worker *w = calloc(1, sizeof(*w));
-	int r;
+	int r = 0;
 
 	if (!w)
 		return -ENOMEM;
 	w->cfg = *cfg;
+	w->message_size = QUEUE_ATTRIBUTES + opt.copy_range;
+	w->messages = calloc(BATCH, w->message_size);
+	w->verdict = calloc(1, w->message_size);
 	w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	r = w->stop_fd < 0 ? -errno : queue_open(&w->nl, cfg->num, &w->has_mapping);
+	if (!w->messages || !w->verdict || w->stop_fd < 0)
+		r = -ENOMEM;
+	if (r >= 0)
+		r = queue_open(&w->nl, cfg->num, &opt, &w->has_mapping);
 	if (r < 0) {
 		close_fd(&w->stop_fd);
-		free(w);
+		free_worker(w);
 		return r;
 	}
 	*ret = w;
@@ -234,7 +322,7 @@ void queue_worker_stop(struct queue_worker *w)
 	}
 	mnl_socket_close(w->nl);
 	close(w->stop_fd);
-	free(w);
+	free_worker(w);
 }
 
 void queue_worker_counters(struct queue_worker *w, uint64_t *counters)
@@ -244,12 +332,12 @@ void queue_worker_counters(struct queue_worker *w, uint64_t *counters)
 	for (int i = 0; i < COUNTER_COUNT; i++)
 		counters[i] += atomic_load_explicit(&w->counters[i], memory_order_relaxed);
 	if (queue_read_drops(w->cfg.num, &drops) == 0)
-		counters[COUNTER_QUEUE_DROPPED] += drops;
+		counters[w->cfg.kind == QUEUE_SYNS ? COUNTER_QUEUE_DROPPED : COUNTER_SEGMENTS_DROPPED] += drops;
 }
 
 bool queue_worker_is_realtime(struct queue_worker *w)
 {
-	return w->realtime;
+	return w->realtime || w->cfg.kind != QUEUE_SYNS;
 }
 
 bool queue_worker_has_mapping(struct queue_worker *w)
