@@ -48,15 +48,21 @@ struct datapath_sweep {
 typedef int datapath_each_fn(void *user, const struct tuple *t, const struct record *r);
 typedef int datapath_destination_fn(void *user, const struct destination_key *k, const struct destination *d);
 
+/* Does conntrack still know the connection? 1 yes, 0 no, -errno when it cannot be asked. */
+typedef int datapath_alive_fn(void *user, const struct tuple *t);
+
 /* A packet that a queue hands to a datapath which applies shifts by itself. */
 struct datapath_packet {
 	uint8_t *data; /* starts with the network header; rewritten in place */
 	size_t len;
 	bool outbound;		     /* to the server, else from it */
 	bool cut;		     /* DATA is not all of it: it cannot be rewritten */
+	bool unmarked;		     /* not a SYN, and of a connection without shift */
 	bool untranslated;	     /* conntrack says that no NAT changed its source */
 	const struct inside *inside; /* NULL when it is not known */
 	uint64_t empty_ns;	     /* boot clock: then the queue was empty, so the packet came later */
+	datapath_alive_fn *alive;    /* NULL when conntrack cannot be asked */
+	void *alive_user;
 
 	/* answers of apply() */
 	bool syn;	    /* it is an outbound SYN */
@@ -64,9 +70,6 @@ struct datapath_packet {
 	bool has_ticket;    /* it was decided on, and decided() wants to know of the verdict */
 	uint32_t ticket;
 };
-
-/* Does conntrack still know the connection? 1 yes, 0 no, -errno when it cannot be asked. */
-typedef int datapath_alive_fn(void *user, const struct tuple *t);
 
 /*
  * All return 0 or -errno unless they say otherwise. lookup, set_clock, propose, apply and decided are called by workers, at any time and from several threads;

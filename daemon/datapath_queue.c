@@ -263,6 +263,27 @@ static bool is_clash(const struct records_ref *ref, uint32_t isn, const struct d
 }
 
 /*
+ * NAT that has no free port left gives one of a live connection, and conntrack drops the SYN at its confirm. As long as conntrack knows the
+ * tuple, the record is that of the connection there.
+ */
+static bool is_taken(struct datapath *dp, const struct wire_packet *pkt, const struct datapath_packet *p)
+{
+	struct records_ref ref;
+	bool open;
+
+	records_lock(dp->records, &pkt->tuple, &ref);
+	open = ref.record && ref.record->shift && ref.record->isn != pkt->seq && record_is_open(ref.record);
+	records_unlock(&ref);
+	return open && p->alive && p->alive(p->alive_user, &pkt->tuple) == 1;
+}
+
+static void count_clash(struct datapath *dp)
+{
+	count(&dp->counting, COUNTER_CLASHES);
+	count(&dp->counting, COUNTER_SYN_PASSED);
+}
+
+/*
  * The segments of a connection without shift are not seen. Until its FIN was, its clock is taken to run at 1 kHz since the SYN, so that the
  * client's own next SYN is just above.
  */
@@ -344,14 +365,13 @@ static uint32_t handle_syn(struct datapath *dp, struct records_ref *ref, const s
 	uint32_t shift;
 
 	if (is_clash(ref, pkt->seq, p, now)) {
-		count(&dp->counting, COUNTER_CLASHES);
-		count(&dp->counting, COUNTER_SYN_PASSED);
+		count_clash(dp);
 		return 0;
 	}
 	if (r)
 		copy = *ref->record;
 	if (why != PASS_NONE) {
-		connection_pass_syn(&dp->counting, r, pkt, why, now);
+		connection_pass_syn(&dp->counting, r, pkt, why, now, set->hold_ms);
 		if (r)
 			records_replace(ref, r);
 		return 0;
@@ -380,6 +400,10 @@ static int apply_syn(struct datapath *dp, const struct wire_packet *pkt, struct 
 		return 0;
 	}
 	count(&dp->counting, COUNTER_SYN_SEEN);
+	if (is_taken(dp, pkt, p)) {
+		count_clash(dp);
+		return 0;
+	}
 	records_lock(dp->records, &pkt->tuple, &ref);
 	shift = handle_syn(dp, &ref, pkt, p, &set, now);
 	records_unlock(&ref);
@@ -458,6 +482,8 @@ static uint32_t handle_segment(struct datapath *dp, struct records_ref *ref, con
 		return 0;
 	}
 	shift = r->shift;
+	if (shift && p->unmarked)
+		return 0; /* the record went over to another connection */
 	if (!p->outbound) {
 		if (connection_in(&dp->counting, r, pkt, now))
 			count_refusal(dp, t);
@@ -537,7 +563,7 @@ static int queue_lookup(struct datapath *dp, const struct tuple *t, struct recor
 /* A sweep under way. */
 struct sweep {
 	struct datapath *dp;
-	uint32_t now_ms, hold_ms;
+	uint32_t hold_ms;
 	datapath_alive_fn *alive;
 	void *user;
 };
@@ -549,8 +575,9 @@ static bool sweep_remove(const struct sweep *s, const struct records_item *i, ui
 	bool dead;
 
 	records_lock(s->dp->records, &i->tuple, &ref);
-	/* meanwhile it may have got a SYN */
-	dead = ref.record && ref.record->state == i->record.state && ms_expired(s->now_ms, ref.record->seen_ms, limit_ms);
+	/* meanwhile it may have got a SYN; and the time is read here, for if we had stopped before, what came since would look long gone */
+	dead = ref.record && ref.record->state == i->record.state &&
+	       ms_expired((uint32_t)boot_ms(), ref.record->seen_ms, limit_ms);
 	if (dead) {
 		shift_ended(to, ref.record);
 		records_delete(&ref);
@@ -563,20 +590,21 @@ static bool sweep_remove(const struct sweep *s, const struct records_item *i, ui
 static bool sweep_one(const struct sweep *s, const struct records_item *i)
 {
 	const struct record *r = &i->record;
-	uint32_t limit = record_limit_ms(r, s->hold_ms);
+	uint32_t limit = record_limit_ms(r, s->hold_ms), now = (uint32_t)boot_ms();
 
-	if (s->alive && r->shift && record_is_open(r) && ms_expired(s->now_ms, r->seen_ms, s->hold_ms) &&
+	if (s->alive && r->shift && record_is_open(r) && ms_expired(now, r->seen_ms, s->hold_ms) &&
 	    s->alive(s->user, &i->tuple) == 0)
 		limit = s->hold_ms;
-	return ms_expired(s->now_ms, r->seen_ms, limit) && sweep_remove(s, i, limit);
+	return ms_expired(now, r->seen_ms, limit) && sweep_remove(s, i, limit);
 }
 
 static int queue_sweep(struct datapath *dp, uint32_t now_ms, uint32_t hold_ms, uint32_t max, datapath_alive_fn *alive,
 		       void *user, struct datapath_sweep *ret)
 {
-	const struct sweep s = { .dp = dp, .now_ms = now_ms, .hold_ms = hold_ms, .alive = alive, .user = user };
+	const struct sweep s = { .dp = dp, .hold_ms = hold_ms, .alive = alive, .user = user };
 	struct records_item items[READ_AT_ONCE];
 
+	(void)now_ms;
 	*ret = (struct datapath_sweep){ 0 };
 	while (ret->scanned < max && !ret->complete) {
 		uint32_t n = records_read(dp->records, &dp->sweep_cursor, items, READ_AT_ONCE);

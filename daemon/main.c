@@ -187,12 +187,21 @@ static struct rules_config rules_config(const struct daemon *d)
 	};
 }
 
+static int is_connection_alive(void *user, const struct tuple *t)
+{
+	return conntrack_knows(user, t);
+}
+
 static int bind_queues(struct daemon *d, enum rules_queue which)
 {
 	const struct rules_config rules = rules_config(d);
 
 	for (uint32_t i = 0; i < d->cfg.queues; i++) {
+		struct conntrack **ct = &d->worker_conntrack[d->n_workers];
+		const bool asks = which == RULES_SYNS && d->ops->apply && conntrack_new(ct) == 0;
 		const struct queue_worker_config cfg = {
+			.alive = asks ? is_connection_alive : NULL,
+			.alive_user = *ct,
 			.num = (uint16_t)(rules_first_queue(&rules, which) + i),
 			.kind = which == RULES_SYNS ? QUEUE_SYNS : QUEUE_SEGMENTS,
 			.mark_mask = d->cfg.mark_mask,
@@ -581,6 +590,8 @@ static void stop(struct daemon *d)
 		rules_pause(d->rules);
 	for (size_t i = 0; i < d->n_workers; i++)
 		queue_worker_stop(d->worker[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(d->worker_conntrack); i++)
+		conntrack_free(d->worker_conntrack[i]);
 	guardian_stop(d->guardian);
 	remove_rules(d);
 	/* the filters stay for live connections; new ones are none of their business from now on */

@@ -147,9 +147,12 @@ static void apply_packet(struct queue_worker *w, const struct queue_packet *q)
 		.len = q->len,
 		.outbound = q->outbound,
 		.cut = q->cut,
+		.unmarked = cfg->kind == QUEUE_SYNS,
 		.untranslated = q->has_mapping && !q->translated,
 		.inside = q->has_mapping ? &q->inside : NULL,
 		.empty_ns = w->empty_ns,
+		.alive = cfg->alive,
+		.alive_user = cfg->alive_user,
 	};
 	int r;
 

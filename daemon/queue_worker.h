@@ -30,6 +30,8 @@ struct queue_worker_config {
 	const struct datapath_ops *ops;
 	struct datapath *datapath;
 	const struct queue_policy *policy;
+	datapath_alive_fn *alive; /* for this worker's thread alone, or NULL */
+	void *alive_user;
 };
 
 struct queue_worker;
