@@ -54,6 +54,7 @@ static const struct option_def options[] = {
 	{ "queues", OPTION_NUMBER, AT(queues), .min = 1, .max = 64 },
 	{ "hold", OPTION_NUMBER, AT(hold), .min = 1, .max = 86400 },
 	{ "records", OPTION_NUMBER, AT(records), .min = 1, .max = 1u << 26, .file_only = true },
+	{ "mark_mask", OPTION_NUMBER, AT(mark_mask), .min = 1, .max = UINT32_MAX, .file_only = true },
 	{ "conntrack_events", OPTION_BOOL, AT(conntrack_events), .file_only = true },
 	{ "log_level", OPTION_LOG_LEVEL, AT(log_level) },
 };
@@ -87,6 +88,7 @@ void config_defaults(struct config *c)
 		.queues = 1,
 		.hold = 300,
 		.records = 1u << 20,
+		.mark_mask = 0x20000,
 		.conntrack_events = 1,
 		.log_level = LOG_INFO,
 	};
@@ -388,8 +390,10 @@ static void apply_arguments(struct config *c, const struct arguments *a, struct 
 /* What is right on its own but not together. */
 static void check_together(const struct config *c, struct problems *p)
 {
-	if (c->queue_num + c->queues > 65536)
-		problem(p, "queues: %u queues from number %u end beyond 65535", c->queues, c->queue_num);
+	const uint32_t kinds = c->datapath == CONFIG_DATAPATH_BPF ? 1 : 3; /* SYNs, segments out, segments in */
+
+	if (c->queue_num + kinds * c->queues > 65536)
+		problem(p, "queues: %u queues from number %u end beyond 65535", kinds * c->queues, c->queue_num);
 	if (c->decide == CONFIG_DECIDE_KERNEL && c->datapath == CONFIG_DATAPATH_QUEUE)
 		problem(p, "decide: \"kernel\" needs the bpf datapath");
 }

@@ -39,6 +39,7 @@ struct config {
 	uint32_t hold;	  /* seconds */
 	uint32_t records; /* bound of the table */
 	uint32_t conntrack_events; /* learn mappings from events where packets do not bring them */
+	uint32_t mark_mask; /* queue datapath: the bits of marks that are ours */
 	uint32_t log_level; /* LOG_ERR ... LOG_DEBUG */
 };
 

@@ -131,31 +131,29 @@ int conntrack_process(struct conntrack *c)
 	return 0;
 }
 
-/* The connection's reply direction is the tuple turned round. */
-static void set_reply(struct nf_conntrack *ct, const struct tuple *t)
-{
-	if (is_v4(t)) {
-		nfct_set_attr_u8(ct, ATTR_REPL_L3PROTO, AF_INET);
-		nfct_set_attr(ct, ATTR_REPL_IPV4_SRC, t->dst + 12);
-		nfct_set_attr(ct, ATTR_REPL_IPV4_DST, t->src + 12);
-	} else {
-		nfct_set_attr_u8(ct, ATTR_REPL_L3PROTO, AF_INET6);
-		nfct_set_attr(ct, ATTR_REPL_IPV6_SRC, t->dst);
-		nfct_set_attr(ct, ATTR_REPL_IPV6_DST, t->src);
-	}
-	nfct_set_attr_u8(ct, ATTR_REPL_L4PROTO, IPPROTO_TCP);
-	nfct_set_attr_u16(ct, ATTR_REPL_PORT_SRC, t->dport_be);
-	nfct_set_attr_u16(ct, ATTR_REPL_PORT_DST, t->sport_be);
-}
-
-int conntrack_lookup(struct conntrack *c, const struct tuple *t, struct inside *ret_inside)
+/*
+ * Ask for the connection one of whose directions is T. The kernel looks for either; the library builds no question without the original one's
+ * family, so it stands there.
+ */
+static int ask(struct conntrack *c, const struct tuple *t, struct inside *ret_inside)
 {
 	struct nf_conntrack *ct = nfct_new();
 	int r;
 
 	if (!ct)
 		return -ENOMEM;
-	set_reply(ct, t);
+	if (is_v4(t)) {
+		nfct_set_attr_u8(ct, ATTR_ORIG_L3PROTO, AF_INET);
+		nfct_set_attr(ct, ATTR_ORIG_IPV4_SRC, t->src + 12);
+		nfct_set_attr(ct, ATTR_ORIG_IPV4_DST, t->dst + 12);
+	} else {
+		nfct_set_attr_u8(ct, ATTR_ORIG_L3PROTO, AF_INET6);
+		nfct_set_attr(ct, ATTR_ORIG_IPV6_SRC, t->src);
+		nfct_set_attr(ct, ATTR_ORIG_IPV6_DST, t->dst);
+	}
+	nfct_set_attr_u8(ct, ATTR_ORIG_L4PROTO, IPPROTO_TCP);
+	nfct_set_attr_u16(ct, ATTR_ORIG_PORT_SRC, t->sport_be);
+	nfct_set_attr_u16(ct, ATTR_ORIG_PORT_DST, t->dport_be);
 	c->answer = ret_inside;
 	c->answered = false;
 	r = nfct_query(c->ask, NFCT_Q_GET, ct) < 0 ? -errno : 0;
@@ -163,4 +161,20 @@ int conntrack_lookup(struct conntrack *c, const struct tuple *t, struct inside *
 	if (r == -ENOENT)
 		return 0;
 	return r < 0 ? r : c->answered;
+}
+
+int conntrack_lookup(struct conntrack *c, const struct tuple *t, struct inside *ret_inside)
+{
+	struct tuple reply;
+
+	/* the connection's reply direction is the tuple turned round */
+	tuple_reverse(&reply, t);
+	return ask(c, &reply, ret_inside);
+}
+
+int conntrack_knows(struct conntrack *c, const struct tuple *t)
+{
+	int r = conntrack_lookup(c, t, NULL);
+
+	return r == 0 ? ask(c, t, NULL) : r;
 }

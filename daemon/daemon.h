@@ -32,6 +32,7 @@ struct daemon {
 	struct attachments attachments;
 	struct queue_policy queue_policy;
 	struct queue_worker *worker[GUARDIAN_QUEUES_MAX];
+	struct conntrack *worker_conntrack[GUARDIAN_QUEUES_MAX]; /* of each worker's own, or NULL */
 	size_t n_workers;
 	struct guardian_heartbeats *heartbeats;
 	pid_t guardian;

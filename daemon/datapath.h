@@ -11,6 +11,7 @@
 
 #include "core/counters.h"
 #include "core/decide.h"
+#include "core/edits.h"
 #include "core/record.h"
 
 struct datapath;
@@ -22,6 +23,7 @@ struct datapath_config {
 	uint32_t hold_ms;
 	enum policy policy;
 	struct tsclock clock;	/* policy unify */
+	bool foreign_rules;	/* queue: the rules are the administrator's, who may queue before NAT */
 };
 
 struct datapath_link {
@@ -49,8 +51,28 @@ typedef int datapath_destination_fn(void *user, const struct destination_key *k,
 /* Does conntrack still know the connection? 1 yes, 0 no, -errno when it cannot be asked. */
 typedef int datapath_alive_fn(void *user, const struct tuple *t);
 
+/* A packet that a queue hands to a datapath which applies shifts by itself. */
+struct datapath_packet {
+	uint8_t *data; /* starts with the network header; rewritten in place */
+	size_t len;
+	bool outbound;		     /* to the server, else from it */
+	bool cut;		     /* DATA is not all of it: it cannot be rewritten */
+	bool unmarked;		     /* not a SYN, and of a connection without shift */
+	bool untranslated;	     /* conntrack says that no NAT changed its source */
+	const struct inside *inside; /* NULL when it is not known */
+	uint64_t empty_ns;	     /* boot clock: then the queue was empty, so the packet came later */
+	datapath_alive_fn *alive;    /* NULL when conntrack cannot be asked */
+	void *alive_user;
+
+	/* answers of apply() */
+	bool syn;	    /* it is an outbound SYN */
+	bool shifted;	    /* its connection has a shift */
+	bool has_ticket;    /* it was decided on, and decided() wants to know of the verdict */
+	uint32_t ticket;
+};
+
 /*
- * All return 0 or -errno unless they say otherwise. lookup and propose are called by workers, at any time and from several threads;
+ * All return 0 or -errno unless they say otherwise. lookup, set_clock, propose, apply and decided are called by workers, at any time and from several threads;
  * the rest by the main loop alone.
  */
 struct datapath_ops {
@@ -79,6 +101,14 @@ struct datapath_ops {
 		       const struct inside *inside, uint32_t now_ms);
 
 	/*
+	 * Where no program in the kernel applies shifts, instead of lookup and propose; else NULL. Decide on a SYN, apply its connection's shift
+	 * to any other segment, and keep the record. Returns 1 when DATA was changed, 0 when the packet leaves as it came.
+	 */
+	int (*apply)(struct datapath *dp, struct datapath_packet *p);
+	/* The verdict on a packet with a ticket was sent. */
+	void (*decided)(struct datapath *dp, const struct datapath_packet *p);
+
+	/*
 	 * Look at the next records, at least MAX if there are as many, and remove expired ones; of shifted connections that fell silent only those
 	 * that ALIVE, if it is not NULL, does not know any more.
 	 */
@@ -98,4 +128,4 @@ struct datapath_ops {
 	int (*cleanup)(const struct datapath_config *cfg);
 };
 
-extern const struct datapath_ops datapath_bpf;
+extern const struct datapath_ops datapath_bpf, datapath_queue;

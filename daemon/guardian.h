@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define GUARDIAN_QUEUES_MAX 64
+#define GUARDIAN_QUEUES_MAX 192 /* 64 of each kind; those of segments have a heartbeat, but no guardian */
 #define GUARDIAN_LATE_MS 300
 
 /* In shared memory: when each queue's thread was last seen to run, in milliseconds of the boot clock. */

@@ -108,16 +108,17 @@ static int watch_ruleset(struct health *h, sd_event *event)
 	return sd_event_add_io(event, &h->rules_event, mnl_socket_get_fd(h->nl), EPOLLIN, on_ruleset_event, h);
 }
 
-int health_start(struct health **ret, sd_event *event, bool watch_rules, const struct health_ops *ops, void *user)
+int health_start(struct health **ret, sd_event *event, bool watch_rules, bool watch_egress, const struct health_ops *ops, void *user)
 {
 	struct health *h = calloc(1, sizeof(*h));
-	int r;
+	int r = 0;
 
 	if (!h)
 		return -ENOMEM;
 	h->ops = ops;
 	h->user = user;
-	r = sd_event_add_time_relative(event, &h->sample_timer, CLOCK_BOOTTIME, SAMPLE_US, 0, on_sample, h);
+	if (watch_egress)
+		r = sd_event_add_time_relative(event, &h->sample_timer, CLOCK_BOOTTIME, SAMPLE_US, 0, on_sample, h);
 	if (r >= 0 && watch_rules)
 		r = sd_event_add_time_relative(event, &h->rules_timer, CLOCK_BOOTTIME, RULES_CHECK_US, 0,
 					       on_rules_timer, h);

@@ -20,8 +20,8 @@ struct health_ops {
 	int (*restore_rules)(void *user);
 };
 
-/* WATCH_RULES: there are rules of ours. Returns 0 or -errno. */
-int health_start(struct health **ret, sd_event *event, bool watch_rules, const struct health_ops *ops, void *user);
+/* WATCH_RULES: there are rules of ours. WATCH_EGRESS: a program of ours must see SYNs leave. Returns 0 or -errno. */
+int health_start(struct health **ret, sd_event *event, bool watch_rules, bool watch_egress, const struct health_ops *ops, void *user);
 void health_free(struct health *h);
 
 /* SYNs are queued and decided, but the egress program does not see them leave. */

@@ -33,6 +33,7 @@ static struct datapath_config datapath_config(const struct config *c, const stru
 		.hold_ms = c->hold * 1000,
 		.policy = c->policy == CONFIG_UNIFY ? POLICY_UNIFY : POLICY_REPAIR,
 		.clock = *clock,
+		.foreign_rules = c->rules == CONFIG_RULES_NONE,
 	};
 }
 
@@ -72,16 +73,32 @@ static int take_lock(struct daemon *d)
 	return 0;
 }
 
-static int start_datapath(struct daemon *d)
+static int open_datapath(struct daemon *d, const struct datapath_ops *ops, const char **ret_error)
 {
 	const struct datapath_config cfg = datapath_config(&d->cfg, &d->clock);
-	const char *error = "cannot be started";
 	int r;
 
-	d->ops = &datapath_bpf;
-	r = d->ops->open(&d->datapath, &cfg, &error);
+	*ret_error = "cannot be started";
+	r = ops->open(&d->datapath, &cfg, ret_error);
+	if (r >= 0)
+		d->ops = ops;
+	return r;
+}
+
+static int start_datapath(struct daemon *d)
+{
+	const struct datapath_ops *ops = d->cfg.datapath == CONFIG_DATAPATH_QUEUE ? &datapath_queue : &datapath_bpf;
+	const char *error;
+	int r = open_datapath(d, ops, &error);
+
+	/* decisions in the kernel need programs there: nothing to fall back to */
+	if (r < 0 && d->cfg.datapath == CONFIG_DATAPATH_AUTO && d->cfg.decide == CONFIG_DECIDE_QUEUE) {
+		log_notice("datapath bpf: %s (%s): using the datapath queue", error, strerror(-r));
+		ops = &datapath_queue;
+		r = open_datapath(d, ops, &error);
+	}
 	if (r < 0)
-		log_err("datapath %s: %s (%s)", d->ops->name, error, strerror(-r));
+		log_err("datapath %s: %s (%s)", ops->name, error, strerror(-r));
 	return r;
 }
 
@@ -160,16 +177,40 @@ static void say_why_queue_failed(unsigned int num, int r)
 	}
 }
 
-static int bind_queues(struct daemon *d)
+static struct rules_config rules_config(const struct daemon *d)
 {
+	return (struct rules_config){
+		.queue_num = (uint16_t)d->cfg.queue_num,
+		.queues = (uint16_t)d->cfg.queues,
+		.segments = d->ops->apply != NULL,
+		.mark_mask = d->cfg.mark_mask,
+	};
+}
+
+static int is_connection_alive(void *user, const struct tuple *t)
+{
+	return conntrack_knows(user, t);
+}
+
+static int bind_queues(struct daemon *d, enum rules_queue which)
+{
+	const struct rules_config rules = rules_config(d);
+
 	for (uint32_t i = 0; i < d->cfg.queues; i++) {
+		struct conntrack **ct = &d->worker_conntrack[d->n_workers];
+		const bool asks = which == RULES_SYNS && d->ops->apply && conntrack_new(ct) == 0;
 		const struct queue_worker_config cfg = {
-			.num = (uint16_t)(d->cfg.queue_num + i),
+			.alive = asks ? is_connection_alive : NULL,
+			.alive_user = *ct,
+			.num = (uint16_t)(rules_first_queue(&rules, which) + i),
+			.kind = which == RULES_SYNS ? QUEUE_SYNS : QUEUE_SEGMENTS,
+			.mark_mask = d->cfg.mark_mask,
+			.repeat = d->cfg.rules == CONFIG_RULES_NONE,
 			.ops = d->ops,
 			.datapath = d->datapath,
 			.policy = &d->queue_policy,
 		};
-		int r = queue_worker_new(&d->worker[i], &cfg);
+		int r = queue_worker_new(&d->worker[d->n_workers], &cfg);
 
 		if (r < 0) {
 			say_why_queue_failed(cfg.num, r);
@@ -183,19 +224,28 @@ static int bind_queues(struct daemon *d)
 static int start_workers(struct daemon *d)
 {
 	struct guardian_queue queues[GUARDIAN_QUEUES_MAX];
+	size_t guarded;
 	int r;
 
 	if (d->cfg.decide == CONFIG_DECIDE_KERNEL)
 		return 0;
-	r = bind_queues(d);
+	r = bind_queues(d, RULES_SYNS);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < d->n_workers; i++)
+	/* the guardian lets pass what waits: never segments, which would be without their shift */
+	guarded = d->n_workers;
+	for (size_t i = 0; i < guarded; i++)
 		queues[i] = queue_worker_queue(d->worker[i]);
+	if (d->ops->apply)
+		r = bind_queues(d, RULES_SEGMENTS_OUT);
+	if (r >= 0 && d->ops->apply)
+		r = bind_queues(d, RULES_SEGMENTS_IN);
+	if (r < 0)
+		return r;
 	d->heartbeats = guardian_heartbeats_new();
 	if (!d->heartbeats)
 		return -ENOMEM;
-	d->guardian = guardian_start(queues, d->n_workers, d->heartbeats);
+	d->guardian = guardian_start(queues, guarded, d->heartbeats);
 	if (d->guardian < 0)
 		log_warn("no guardian process (%s): SYNs wait if the daemon hangs", strerror(-d->guardian));
 	for (size_t i = 0; i < d->n_workers && r >= 0; i++)
@@ -207,7 +257,7 @@ static int start_workers(struct daemon *d)
 
 static int start_rules(struct daemon *d)
 {
-	const struct rules_config cfg = { .queue_num = (uint16_t)d->cfg.queue_num, .queues = (uint16_t)d->cfg.queues };
+	const struct rules_config cfg = rules_config(d);
 	const char *names[CONFIG_INTERFACES_MAX], *error = "";
 	int r;
 
@@ -332,16 +382,17 @@ static int apply_policy(struct daemon *d)
 static void keep_what_needs_restart(struct config *new, const struct config *old)
 {
 	if (new->datapath != old->datapath || new->decide != old->decide || new->rules != old->rules ||
-	    new->queue_num != old->queue_num || new->queues != old->queues || new->records != old->records ||
+	    new->queue_num != old->queue_num || new->queues != old->queues || new->records != old->records || new->mark_mask != old->mark_mask ||
 	    strcmp(new->state_dir, old->state_dir) != 0 || strcmp(new->runtime_dir, old->runtime_dir) != 0 ||
 	    strcmp(new->pin_dir, old->pin_dir) != 0)
-		log_warn("reload: datapath, decide, rules, queues, records and directories change with a restart only");
+		log_warn("reload: datapath, decide, rules, queues, marks, records and directories change with a restart only");
 	new->datapath = old->datapath;
 	new->decide = old->decide;
 	new->rules = old->rules;
 	new->queue_num = old->queue_num;
 	new->queues = old->queues;
 	new->records = old->records;
+	new->mark_mask = old->mark_mask;
 	memcpy(new->state_dir, old->state_dir, sizeof(new->state_dir));
 	memcpy(new->runtime_dir, old->runtime_dir, sizeof(new->runtime_dir));
 	memcpy(new->pin_dir, old->pin_dir, sizeof(new->pin_dir));
@@ -455,7 +506,7 @@ static int restore_rules(void *user)
 static int start_health(struct daemon *d)
 {
 	static const struct health_ops ops = { .counters = all_counters, .restore_rules = restore_rules };
-	int r = health_start(&d->health, d->event, d->rules != NULL, &ops, d);
+	int r = health_start(&d->health, d->event, d->rules != NULL, d->ops->apply == NULL, &ops, d);
 
 	if (r < 0)
 		log_err("event loop: %s", strerror(-r));
@@ -503,6 +554,29 @@ static void raise_memlock(void)
 
 /* ---- the whole ---- */
 
+/*
+ * Without program in the kernel, nobody shifts the segments of live connections now. While the rules stay, those wait for the next start
+ * (TCP sends them again); without rules they would leave unshifted, and break.
+ */
+static bool must_keep_rules(const struct daemon *d)
+{
+	uint64_t n[COUNTER_COUNT] = { 0 };
+
+	if (!d->ops || !d->ops->apply || d->ops->counters(d->datapath, n) < 0 || n[COUNTER_SHIFTS_STARTED] <= n[COUNTER_SHIFTS_ENDED])
+		return false;
+	log_notice("%llu shifted connections wait for the next start; --cleanup gives them up",
+		   (unsigned long long)(n[COUNTER_SHIFTS_STARTED] - n[COUNTER_SHIFTS_ENDED]));
+	return true;
+}
+
+static void remove_rules(struct daemon *d)
+{
+	if (d->rules && !must_keep_rules(d) && rules_remove(d->rules) < 0)
+		log_warn("the nft rules could not be removed");
+	rules_free(d->rules);
+	d->rules = NULL;
+}
+
 static void stop(struct daemon *d)
 {
 	const struct datapath_config cfg = datapath_config(&d->cfg, &d->clock);
@@ -516,10 +590,10 @@ static void stop(struct daemon *d)
 		rules_pause(d->rules);
 	for (size_t i = 0; i < d->n_workers; i++)
 		queue_worker_stop(d->worker[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(d->worker_conntrack); i++)
+		conntrack_free(d->worker_conntrack[i]);
 	guardian_stop(d->guardian);
-	if (d->rules && rules_remove(d->rules) < 0)
-		log_warn("the nft rules could not be removed");
-	rules_free(d->rules);
+	remove_rules(d);
 	/* the filters stay for live connections; new ones are none of their business from now on */
 	if (d->datapath)
 		d->ops->configure(d->datapath, &cfg, false);
@@ -605,7 +679,7 @@ static int cleanup(const struct config *cfg)
 	rules_free(rules);
 	if (r < 0)
 		log_err("nft rules: %s", strerror(-r));
-	if (datapath_bpf.cleanup(&dp) < 0)
+	if (datapath_bpf.cleanup(&dp) < 0 || datapath_queue.cleanup(&dp) < 0)
 		r = -EIO;
 	close_fd(&d.lock_fd);
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -33,3 +33,15 @@ enum wire_status packet_parse_ethernet(const uint8_t *data, size_t len, struct w
 
 	return off < 0 ? WIRE_OTHER : wire_parse(&src, (__u32)off, ret);
 }
+
+size_t packet_ip_length(const uint8_t *data, size_t len)
+{
+	size_t n = len;
+
+	if (len >= 20 && data[0] >> 4 == 4)
+		n = wire_get16(data + 2);
+	else if (len >= 40 && data[0] >> 4 == 6)
+		n = 40u + wire_get16(data + 4);
+	/* 0 in a length stands for one that does not fit */
+	return n < len && n > 40 ? n : len;
+}

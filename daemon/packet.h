@@ -24,3 +24,6 @@ enum wire_status packet_parse(const uint8_t *data, size_t len, struct wire_packe
  * to say.
  */
 enum wire_status packet_parse_ethernet(const uint8_t *data, size_t len, struct wire_packet *ret);
+
+/* How long the packet is by its IP header, at most LEN: padding is no part of it. */
+size_t packet_ip_length(const uint8_t *data, size_t len);

@@ -79,20 +79,30 @@ static int config_flag(struct opening *o, uint32_t flag)
 }
 
 /* All in one message: a bound queue without copy mode drops what arrives. */
-static int config_bind(struct opening *o)
+static int config_bind(struct opening *o, const struct queue_options *opt)
 {
 	char buf[MNL_SOCKET_BUFFER_SIZE];
 	struct nlmsghdr *nlh = config_message(buf, o->num, NLM_F_ACK);
 	int r;
 
 	nfq_nlmsg_cfg_put_cmd(nlh, AF_UNSPEC, NFQNL_CFG_CMD_BIND);
-	nfq_nlmsg_cfg_put_params(nlh, NFQNL_COPY_PACKET, QUEUE_COPY_RANGE);
+	nfq_nlmsg_cfg_put_params(nlh, NFQNL_COPY_PACKET, (int)opt->copy_range);
 	mnl_attr_put_u32(nlh, NFQA_CFG_QUEUE_MAXLEN, htonl(QUEUE_MAXLEN));
 	r = config_send(o, nlh);
 	return r == -EINVAL ? -EOPNOTSUPP : r;
 }
 
-int queue_open(struct mnl_socket **ret, uint16_t num, bool *ret_conntrack)
+/* The packet ID and all that wait before it. */
+static int verdict_up_to(struct mnl_socket *nl, uint16_t num, uint32_t id, int verdict)
+{
+	char buf[256];
+	struct nlmsghdr *nlh = nfq_nlmsg_put(buf, NFQNL_MSG_VERDICT_BATCH, num);
+
+	nfq_nlmsg_verdict_put(nlh, (int)id, verdict);
+	return mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0 ? -errno : 0;
+}
+
+int queue_open(struct mnl_socket **ret, uint16_t num, const struct queue_options *opt, bool *ret_conntrack)
 {
 	struct mnl_socket *nl = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
 	const int size = QUEUE_RCVBUF;
@@ -106,17 +116,17 @@ int queue_open(struct mnl_socket **ret, uint16_t num, bool *ret_conntrack)
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-	r = mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0 ? -errno : config_bind(&o);
+	r = mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0 ? -errno : config_bind(&o, opt);
 	/* each flag on its own: one that is refused refuses the message */
-	if (r >= 0)
+	if (r >= 0 && opt->fail_open)
 		r = config_flag(&o, NFQA_CFG_F_FAIL_OPEN);
 	if (r < 0) {
 		mnl_socket_close(nl);
 		return r;
 	}
 	*ret_conntrack = config_flag(&o, NFQA_CFG_F_CONNTRACK) == 0;
-	if (o.early) /* they pass undecided, but they pass */
-		queue_accept(nl, num, o.early_id, true);
+	if (o.early)
+		verdict_up_to(nl, num, o.early_id, opt->fail_open ? NF_ACCEPT : NF_DROP);
 	*ret = nl;
 	return 0;
 }
@@ -139,7 +149,13 @@ int queue_parse(const struct nlmsghdr *nlh, struct queue_packet *ret)
 	    mnl_attr_get_payload_len(attr[NFQA_PACKET_HDR]) < sizeof(*hdr))
 		return -EBADMSG;
 	hdr = mnl_attr_get_payload(attr[NFQA_PACKET_HDR]);
-	*ret = (struct queue_packet){ .id = ntohl(hdr->packet_id) };
+	*ret = (struct queue_packet){
+		.id = ntohl(hdr->packet_id),
+		.outbound = hdr->hook == NF_INET_POST_ROUTING,
+		.cut = attr[NFQA_CAP_LEN] != NULL,
+	};
+	if (attr[NFQA_MARK])
+		ret->mark = ntohl(mnl_attr_get_u32(attr[NFQA_MARK]));
 	if (attr[NFQA_PAYLOAD]) {
 		ret->data = mnl_attr_get_payload(attr[NFQA_PAYLOAD]);
 		ret->len = mnl_attr_get_payload_len(attr[NFQA_PAYLOAD]);
@@ -153,9 +169,27 @@ int queue_parse(const struct nlmsghdr *nlh, struct queue_packet *ret)
 int queue_accept(struct mnl_socket *nl, uint16_t num, uint32_t id, bool up_to)
 {
 	char buf[256];
-	struct nlmsghdr *nlh = nfq_nlmsg_put(buf, up_to ? NFQNL_MSG_VERDICT_BATCH : NFQNL_MSG_VERDICT, num);
+	struct nlmsghdr *nlh;
 
+	if (up_to)
+		return verdict_up_to(nl, num, id, NF_ACCEPT);
+	nlh = nfq_nlmsg_put(buf, NFQNL_MSG_VERDICT, num);
 	nfq_nlmsg_verdict_put(nlh, (int)id, NF_ACCEPT);
+	return mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0 ? -errno : 0;
+}
+
+int queue_send_verdict(struct mnl_socket *nl, uint16_t num, const struct queue_verdict *v, char *buf, size_t size)
+{
+	struct nlmsghdr *nlh;
+
+	if (size < QUEUE_ATTRIBUTES + (v->data ? v->len : 0))
+		return -EMSGSIZE;
+	nlh = nfq_nlmsg_put(buf, NFQNL_MSG_VERDICT, num);
+	nfq_nlmsg_verdict_put(nlh, (int)v->id, v->repeat ? NF_REPEAT : NF_ACCEPT);
+	if (v->set_mark)
+		nfq_nlmsg_verdict_put_mark(nlh, v->mark);
+	if (v->data)
+		nfq_nlmsg_verdict_put_pkt(nlh, v->data, v->len);
 	return mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0 ? -errno : 0;
 }
 

@@ -10,27 +10,37 @@
 
 #include "core/record.h"
 
-#define QUEUE_COPY_RANGE 320  /* bytes: IPv6, some extension headers, and all of TCP's header */
-#define QUEUE_MAXLEN 8192     /* packets that may wait before fail-open lets SYNs pass undecided */
-#define QUEUE_RCVBUF (8 << 20) /* the default holds 166 packets */
-#define QUEUE_MESSAGE_SIZE 2048
+#define QUEUE_HEADERS 320	 /* bytes: IPv6, some extension headers, and all of TCP's header */
+#define QUEUE_WHOLE 0xffff	 /* the longest packet that the kernel does not leave to be cut by the device */
+#define QUEUE_MAXLEN 8192	 /* packets that may wait before fail-open lets SYNs pass undecided */
+#define QUEUE_RCVBUF (8 << 20)	 /* the default holds 166 packets */
+#define QUEUE_ATTRIBUTES 1728	 /* bytes of a message beside the packet's own */
+
+struct queue_options {
+	uint32_t copy_range; /* QUEUE_HEADERS or QUEUE_WHOLE */
+	bool fail_open;	     /* what there is no room for passes, else it is dropped */
+};
 
 /* A packet as the queue hands it over. */
 struct queue_packet {
 	uint32_t id; /* host order, rising */
-	const uint8_t *data;
+	uint8_t *data; /* in the message; NULL when it has none */
 	uint32_t len;	    /* of DATA: not more than the copy range */
+	bool cut;	    /* the packet is longer than that */
+	bool outbound;	    /* queued in postrouting */
+	uint32_t mark;
 	bool has_mapping;   /* the kernel attached the conntrack entry: the next two are valid */
 	bool translated;    /* the source was translated */
 	struct inside inside;
 };
 
 /*
- * Open a socket and bind queue NUM with everything set: header-only copies, fail-open, conntrack where there is.
+ * Open a socket and bind queue NUM with everything set, conntrack too where there is. Packets that came meanwhile are accepted where the queue
+ * fails open; else they are dropped, for TCP to send again.
  *
  * Returns 0 or -errno: -EBUSY when another program has the queue.
  */
-int queue_open(struct mnl_socket **ret, uint16_t num, bool *ret_conntrack);
+int queue_open(struct mnl_socket **ret, uint16_t num, const struct queue_options *opt, bool *ret_conntrack);
 
 /*
  * Read one netlink message. Returns 1 for a packet, 0 for something else, -errno for a message that is malformed or
@@ -40,6 +50,19 @@ int queue_parse(const struct nlmsghdr *nlh, struct queue_packet *ret);
 
 /* Accept the packet ID, or with UP_TO every waiting packet up to it. Returns 0 or -errno. */
 int queue_accept(struct mnl_socket *nl, uint16_t num, uint32_t id, bool up_to);
+
+/* A verdict that does more than to accept. */
+struct queue_verdict {
+	uint32_t id;
+	bool repeat;	     /* the packet goes through the chain that queued it once more */
+	bool set_mark;
+	uint32_t mark;
+	const uint8_t *data; /* what the packet becomes, whole, with a complete checksum; NULL: it stays as it is */
+	uint32_t len;
+};
+
+/* BUF of SIZE is room for the message: the packet and QUEUE_ATTRIBUTES. Returns 0 or -errno. */
+int queue_send_verdict(struct mnl_socket *nl, uint16_t num, const struct queue_verdict *v, char *buf, size_t size);
 
 /* What the kernel dropped from queue NUM, ever: no room in the queue or in the socket. Returns 0 or -errno. */
 int queue_read_drops(uint16_t num, uint64_t *ret_drops);

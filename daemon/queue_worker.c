@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * queue_worker.c - read what waits, decide, propose, then one verdict for all of it.
+ * queue_worker.c - read what waits, decide, propose, then one verdict for all of it; or, where the datapath applies shifts by itself, one for
+ * each packet, which carries the packet if it was changed.
  *
  * While a SYN waits, its tuple is not in the conntrack table and NAT may give it to another one. So the thread runs the moment a SYN is queued
  * (real-time priority), takes only what is already there, and does nothing between reading and verdict that could wait.
+ *
+ * Even so it cannot run while its processor handles a burst of packets in the kernel. So two threads read a queue of SYNs, and whichever runs
+ * first takes the SYN; seldom are both held up. Measured with two busy processors and 8 000 ports: 4 to 63 clashes in 20 000 connections
+ * with one reader, none with two. Where packets are rewritten here, the order of reading decides about clashes, and there is one.
  */
 #include <errno.h>
 #include <poll.h>
@@ -20,12 +25,8 @@
 #include "util.h"
 
 #define BATCH 32
-/*
- * Two threads read each queue, and whichever runs first takes the SYN: a thread cannot run while its processor handles a burst of
- * packets in the kernel, however high its priority, but seldom are both held up. Measured with two busy processors and 8 000 ports: 4 to 63
- * clashes in 20 000 connections with one reader, none with two.
- */
-#define READERS 2
+#define READERS_MAX 2
+#define BATCHES 64 /* before the thread looks up */
 #define REALTIME_PRIORITY 10
 #define WAKE_MS (GUARDIAN_LATE_MS / 3)
 
@@ -33,21 +34,24 @@ struct queue_worker {
 	struct queue_worker_config cfg;
 	struct mnl_socket *nl;
 	int stop_fd;
-	pthread_t readers[READERS];
+	pthread_t readers[READERS_MAX];
 	unsigned int n_readers;
 	atomic_uint busy; /* readers that hold packets without verdict */
 	bool has_mapping;
 	atomic_bool realtime;
+	uint64_t empty_ns; /* boot clock: nothing waited then. Used with one reader only */
 	atomic_uint_fast64_t *alive_ms;
 	atomic_uint_fast64_t counters[COUNTER_COUNT];
 	struct log_limit overruns, refusals;
+	size_t message_size;
 };
 
-/* What one thread reads into, and which of the packets need a verdict. */
+/* What one thread reads into, and which packets still need a verdict. */
 struct reader {
-	char buf[BATCH][QUEUE_MESSAGE_SIZE];
 	uint32_t ids[BATCH];
 	unsigned int n;
+	char *messages; /* BATCH of them; owned */
+	char *verdict;	/* one; owned */
 };
 
 static void count(struct queue_worker *w, enum counter c, uint64_t n)
@@ -104,12 +108,18 @@ static void on_error(struct queue_worker *w, int error)
 	}
 }
 
+/* What is lost when a queue of this kind is full. */
+static const char *loss(const struct queue_worker *w)
+{
+	return w->cfg.kind == QUEUE_SYNS ? "SYNs passed undecided by the daemon" : "segments were dropped, and will be sent again";
+}
+
 static void on_receive_error(struct queue_worker *w, int error)
 {
 	if (error == ENOBUFS) {
 		count(w, COUNTER_QUEUE_OVERRUNS, 1);
 		if (log_limit_ok(&w->overruns, boot_ms()))
-			log_warn("queue %u: the socket buffer was full; SYNs passed undecided by the daemon", w->cfg.num);
+			log_warn("queue %u: the socket buffer was full; %s", w->cfg.num, loss(w));
 		return;
 	}
 	if (log_limit_ok(&w->refusals, boot_ms()))
@@ -126,7 +136,7 @@ static void accept_packets(struct queue_worker *w, uint32_t id, bool up_to)
 }
 
 /* One verdict for all, unless another reader holds packets: it would take in theirs, which are not decided yet. */
-static void send_verdicts(struct queue_worker *w, const struct reader *rd)
+static void send_verdicts(struct queue_worker *w, struct reader *rd)
 {
 	if (rd->n > 1 && atomic_load(&w->busy) == 1) {
 		accept_packets(w, rd->ids[rd->n - 1], true);
@@ -135,6 +145,56 @@ static void send_verdicts(struct queue_worker *w, const struct reader *rd)
 			accept_packets(w, rd->ids[i], false);
 	}
 	count(w, COUNTER_VERDICTS, rd->n);
+	rd->n = 0;
+}
+
+/* A SYN that has the mark comes for the second time: see queue_verdict.repeat. */
+static bool is_repeated(const struct queue_worker *w, const struct queue_packet *q)
+{
+	return w->cfg.repeat && w->cfg.kind == QUEUE_SYNS && (q->mark & w->cfg.mark_mask) == w->cfg.mark_mask;
+}
+
+static void set_verdict_mark(const struct queue_worker *w, const struct queue_packet *q, bool shifted, struct queue_verdict *v)
+{
+	const uint32_t mask = w->cfg.mark_mask;
+
+	v->mark = shifted ? q->mark | mask : q->mark & ~mask;
+	v->set_mark = v->mark != q->mark;
+	v->repeat = shifted && w->cfg.repeat;
+}
+
+static void apply_packet(struct queue_worker *w, struct reader *rd, const struct queue_packet *q)
+{
+	const struct queue_worker_config *cfg = &w->cfg;
+	struct queue_verdict v = { .id = q->id };
+	struct datapath_packet p = {
+		.data = q->data,
+		.len = q->len,
+		.outbound = q->outbound,
+		.cut = q->cut,
+		.unmarked = cfg->kind == QUEUE_SYNS,
+		.untranslated = q->has_mapping && !q->translated,
+		.inside = q->has_mapping ? &q->inside : NULL,
+		.empty_ns = w->empty_ns,
+		.alive = cfg->alive,
+		.alive_user = cfg->alive_user,
+	};
+	int r;
+
+	if (q->len && !is_repeated(w, q)) {
+		if (cfg->ops->apply(cfg->datapath, &p)) {
+			v.data = q->data;
+			v.len = (uint32_t)packet_ip_length(q->data, q->len);
+		}
+		if (p.syn)
+			set_verdict_mark(w, q, p.shifted, &v);
+	}
+	r = queue_send_verdict(w->nl, cfg->num, &v, rd->verdict, w->message_size);
+	if (r < 0)
+		on_error(w, r);
+	count(w, COUNTER_VERDICTS, 1);
+	if (p.has_ticket)
+		cfg->ops->decided(cfg->datapath, &p);
 }
 
 static void handle_messages(struct queue_worker *w, struct reader *rd, const void *buf, size_t len)
@@ -150,43 +210,52 @@ static void handle_messages(struct queue_worker *w, struct reader *rd, const voi
 			on_error(w, r);
 		if (r <= 0)
 			continue;
+		if (w->cfg.ops->apply) {
+			apply_packet(w, rd, &q);
+			continue;
+		}
 		decide_syn(w, &q);
-		if (rd->n == BATCH) /* never: the kernel sends one packet per message */
-			send_verdicts(w, rd), rd->n = 0;
+		if (rd->n == BATCH) /* a message holds one packet; should it ever hold more */
+			send_verdicts(w, rd);
 		rd->ids[rd->n++] = q.id;
 	}
 }
 
-/* Read what waits now, at most one batch. Returns how many messages, or -errno. */
-static int receive(struct queue_worker *w, struct reader *rd, struct mmsghdr msgs[BATCH])
+/* Read what waits now, at most one batch, and handle it. Returns how many messages, or -errno. */
+static int receive(struct queue_worker *w, struct reader *rd)
 {
+	struct mmsghdr msgs[BATCH];
 	struct iovec iov[BATCH];
 	int n;
 
-	for (int i = 0; i < BATCH; i++) {
-		iov[i] = (struct iovec){ .iov_base = rd->buf[i], .iov_len = sizeof(rd->buf[i]) };
+	for (size_t i = 0; i < BATCH; i++) {
+		iov[i] = (struct iovec){ .iov_base = rd->messages + i * w->message_size, .iov_len = w->message_size };
 		msgs[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &iov[i], .msg_iovlen = 1 } };
 	}
 	n = recvmmsg(mnl_socket_get_fd(w->nl), msgs, BATCH, MSG_DONTWAIT, NULL);
-	return n < 0 ? -errno : n;
+	if (n < 0)
+		return -errno;
+	for (int i = 0; i < n; i++)
+		handle_messages(w, rd, iov[i].iov_base, msgs[i].msg_len);
+	return n;
 }
 
 /* Handle what waits now, at most one batch. Returns false when nothing waited. */
 static bool handle_batch(struct queue_worker *w, struct reader *rd)
 {
-	struct mmsghdr msgs[BATCH];
+	uint64_t now_ns = boot_ns();
 	int n;
 
-	rd->n = 0;
+	atomic_store_explicit(w->alive_ms, now_ns / 1000000, memory_order_relaxed);
 	atomic_fetch_add(&w->busy, 1);
-	n = receive(w, rd, msgs);
-	for (int i = 0; i < n; i++)
-		handle_messages(w, rd, rd->buf[i], msgs[i].msg_len);
+	n = receive(w, rd);
 	if (rd->n)
 		send_verdicts(w, rd);
 	atomic_fetch_sub(&w->busy, 1);
-	if (n == -EAGAIN || n == -EINTR)
+	if (n == -EAGAIN || n == -EINTR) {
+		w->empty_ns = now_ns;
 		return false;
+	}
 	if (n < 0)
 		on_receive_error(w, -n);
 	return true;
@@ -203,40 +272,59 @@ static void become_realtime(struct queue_worker *w)
 			   w->cfg.num, strerror(r));
 }
 
-static void *reader_main(void *arg)
+static void read_queue(struct queue_worker *w, struct reader *rd)
 {
-	struct queue_worker *w = arg;
-	_cleanup_free_ struct reader *rd = malloc(sizeof(*rd));
 	struct pollfd fds[] = {
 		{ .fd = mnl_socket_get_fd(w->nl), .events = POLLIN },
 		{ .fd = w->stop_fd, .events = POLLIN },
 	};
+	/* where shifts are applied here, a queue is read until it is seen to be empty: what comes then did not wait before */
+	const int batches = w->cfg.ops->apply ? BATCHES : 1;
 
-	if (!rd)
-		return NULL;
-	become_realtime(w);
 	while (!(fds[1].revents & POLLIN)) {
 		atomic_store_explicit(w->alive_ms, boot_ms(), memory_order_relaxed);
-		if (poll(fds, ARRAY_SIZE(fds), WAKE_MS) > 0 && fds[0].revents)
-			handle_batch(w, rd);
+		if (poll(fds, ARRAY_SIZE(fds), WAKE_MS) <= 0 || !fds[0].revents)
+			continue;
+		for (int i = 0; i < batches && handle_batch(w, rd); i++)
+			;
 	}
-	/* the rules are paused by now: what still waits gets its verdict, and nothing comes after it */
-	while (handle_batch(w, rd))
+	/* the rules are paused by now: what still waits gets its verdict, and nothing comes after it; segments may come all the time */
+	while (w->cfg.kind == QUEUE_SYNS && handle_batch(w, rd))
 		;
+}
+
+static void *reader_main(void *arg)
+{
+	struct queue_worker *w = arg;
+	struct reader rd = { .messages = calloc(BATCH, w->message_size), .verdict = calloc(1, w->message_size) };
+
+	if (w->cfg.kind == QUEUE_SYNS)
+		become_realtime(w);
+	if (rd.messages && rd.verdict)
+		read_queue(w, &rd);
+	else
+		log_err("queue %u: no memory for a reader", w->cfg.num);
+	free(rd.messages);
+	free(rd.verdict);
 	return NULL;
 }
 
 int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config *cfg)
 {
+	const struct queue_options opt = {
+		.copy_range = cfg->ops->apply ? QUEUE_WHOLE : QUEUE_HEADERS,
+		.fail_open = cfg->kind == QUEUE_SYNS,
+	};
 	struct queue_worker *w = calloc(1, sizeof(*w));
 	int r;
 
 	if (!w)
 		return -ENOMEM;
 	w->cfg = *cfg;
-	atomic_init(&w->realtime, true);
+	w->message_size = QUEUE_ATTRIBUTES + opt.copy_range;
+	atomic_init(&w->realtime, cfg->kind == QUEUE_SYNS);
 	w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	r = w->stop_fd < 0 ? -errno : queue_open(&w->nl, cfg->num, &w->has_mapping);
+	r = w->stop_fd < 0 ? -errno : queue_open(&w->nl, cfg->num, &opt, &w->has_mapping);
 	if (r < 0) {
 		close_fd(&w->stop_fd);
 		free(w);
@@ -253,8 +341,10 @@ struct guardian_queue queue_worker_queue(const struct queue_worker *w)
 
 int queue_worker_start(struct queue_worker *w, atomic_uint_fast64_t *alive_ms)
 {
+	const unsigned int readers = w->cfg.ops->apply ? 1 : READERS_MAX;
+
 	w->alive_ms = alive_ms;
-	while (w->n_readers < READERS) {
+	while (w->n_readers < readers) {
 		int r = pthread_create(&w->readers[w->n_readers], NULL, reader_main, w);
 
 		if (r != 0)
@@ -287,12 +377,12 @@ void queue_worker_counters(struct queue_worker *w, uint64_t *counters)
 	for (int i = 0; i < COUNTER_COUNT; i++)
 		counters[i] += atomic_load_explicit(&w->counters[i], memory_order_relaxed);
 	if (queue_read_drops(w->cfg.num, &drops) == 0)
-		counters[COUNTER_QUEUE_DROPPED] += drops;
+		counters[w->cfg.kind == QUEUE_SYNS ? COUNTER_QUEUE_DROPPED : COUNTER_SEGMENTS_DROPPED] += drops;
 }
 
 bool queue_worker_is_realtime(struct queue_worker *w)
 {
-	return atomic_load(&w->realtime);
+	return w->realtime || w->cfg.kind != QUEUE_SYNS;
 }
 
 bool queue_worker_has_mapping(struct queue_worker *w)

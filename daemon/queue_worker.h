@@ -17,11 +17,21 @@ struct queue_policy {
 	atomic_uint policy; /* enum policy */
 };
 
+enum queue_kind {
+	QUEUE_SYNS,	/* lets pass what it cannot handle; at real-time priority */
+	QUEUE_SEGMENTS, /* of shifted connections, which unshifted segments would break: dropped when it cannot, for TCP to send again */
+};
+
 struct queue_worker_config {
 	uint16_t num;
+	enum queue_kind kind;
+	uint32_t mark_mask; /* of packet marks: set on shifted SYNs, for the rules to mark the connection. With ops->apply alone */
+	bool repeat;	    /* the rules that look at it are in the chain that queues, before those that queue */
 	const struct datapath_ops *ops;
 	struct datapath *datapath;
 	const struct queue_policy *policy;
+	datapath_alive_fn *alive; /* for this worker's thread alone, or NULL */
+	void *alive_user;
 };
 
 struct queue_worker;
@@ -49,6 +59,7 @@ void queue_worker_stop(struct queue_worker *w);
 /* Add what this worker counted to COUNTERS[COUNTER_COUNT]. */
 void queue_worker_counters(struct queue_worker *w, uint64_t *counters);
 
+/* Or it need not be. */
 bool queue_worker_is_realtime(struct queue_worker *w);
 /* The kernel attaches the conntrack entry to queued packets. */
 bool queue_worker_has_mapping(struct queue_worker *w);

@@ -461,34 +461,29 @@ void records_set_decided_ns(struct records *t, uint32_t slot, uint64_t ns)
 	__atomic_store_n(&record_slot(t, slot)->decided_ns, ns, __ATOMIC_RELAXED);
 }
 
-static uint32_t read_bucket(struct records *t, uint32_t bucket, struct records_item *items, uint32_t max)
+static bool read_slot(struct records *t, uint32_t i, struct records_item *ret)
 {
-	uint32_t n = 0;
+	uint32_t bucket = table_bucket_of(&t->records, i);
+	pthread_mutex_t *lock = &t->stripe[bucket % STRIPES];
+	bool there;
 
-	pthread_mutex_lock(&t->stripe[bucket % STRIPES]);
-	for (uint32_t i = table_first(&t->records, bucket); i != TABLE_NONE; i = table_next(&t->records, i)) {
-		if (n < max)
-			items[n] = (struct records_item){ record_slot(t, i)->tuple, record_slot(t, i)->record };
-		n++;
-	}
-	pthread_mutex_unlock(&t->stripe[bucket % STRIPES]);
-	return n;
+	if (bucket == TABLE_NONE)
+		return false;
+	pthread_mutex_lock(lock);
+	there = table_bucket_of(&t->records, i) == bucket;
+	if (there)
+		*ret = (struct records_item){ record_slot(t, i)->tuple, record_slot(t, i)->record };
+	pthread_mutex_unlock(lock);
+	return there;
 }
 
 uint32_t records_read(struct records *t, uint32_t *cursor, struct records_item *items, uint32_t max)
 {
-	uint32_t n = 0, bucket = *cursor;
+	uint32_t n = 0, i = *cursor;
 
-	while (bucket < t->records.n_buckets && n < max) {
-		uint32_t here = read_bucket(t, bucket, items + n, max - n);
-
-		/* what does not fit comes next time; a bucket that fills a whole read by itself cannot come from this hash */
-		if (here > max - n && n > 0)
-			break;
-		n += here < max - n ? here : max - n;
-		bucket++;
-	}
-	*cursor = bucket < t->records.n_buckets ? bucket : 0;
+	for (; i < table_used_max(&t->records) && n < max; i++)
+		n += read_slot(t, i, &items[n]);
+	*cursor = i < table_used_max(&t->records) ? i : 0;
 	return n;
 }
 

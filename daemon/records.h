@@ -72,7 +72,7 @@ struct records_item {
 };
 
 /*
- * Copy the records of the next buckets, as many as fit into ITEMS. *CURSOR is 0 to begin, and 0 again when the round is complete.
+ * Copy the next records, as many as fit into ITEMS. *CURSOR is 0 to begin, and 0 again when the round is complete.
  * Returns how many.
  */
 uint32_t records_read(struct records *t, uint32_t *cursor, struct records_item *items, uint32_t max);

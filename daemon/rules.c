@@ -34,14 +34,37 @@
 #include <libnftnl/set.h>
 #include <libnftnl/udata.h>
 
+#include "rules_expr.h"
 #include "util.h"
 
 #define TABLE "tsnatd"
-#define CHAIN "postrouting"
-#define SET   "ifaces"
+#define SET   RULES_SET
 
-/* After srcnat (100), so that the packet is what the server will see, whoever translated it. */
-#define PRIORITY 110
+static const struct chain {
+	const char *name;
+	uint32_t hook;
+	int32_t priority;
+	enum rules_queue queue; /* what its first rule that queues does it to */
+	bool segments;		/* of the queue datapath alone */
+} chains[] = {
+	/* After srcnat (100), so that the packet is what the server will see, whoever translated it. */
+	{ "postrouting", NF_INET_POST_ROUTING, 110, RULES_SYNS, false },
+	/* An accepted SYN goes on in the next base chain, which finds the mark that its verdict set. */
+	{ "shifted_out", NF_INET_POST_ROUTING, 111, RULES_SEGMENTS_OUT, true },
+	/* After conntrack's lookup (-200), before NAT is undone (-100): the tuple as the server sees it. */
+	{ "shifted_in", NF_INET_PRE_ROUTING, -110, RULES_SEGMENTS_IN, true },
+};
+#define SYN_CHAIN (&chains[0])
+
+/* What is in which chain, in this order. */
+static const struct rule {
+	enum rules_rule rule;
+	const struct chain *chain;
+	bool segments;
+} rules_of_table[] = {
+	{ RULES_SYN, &chains[0], false }, { RULES_END, &chains[0], true }, { RULES_MARK, &chains[1], true },
+	{ RULES_OUT, &chains[1], true },  { RULES_IN, &chains[2], true },  { RULES_CHALLENGE, &chains[2], true },
+};
 
 /* nft(8)'s own numbers, by which it lists the set as "type ifname". */
 #define NFT_TYPE_IFNAME 41
@@ -292,13 +315,28 @@ static void put_delete_table(struct batch *b, uint16_t family)
 	batch_next(b);
 }
 
-static void put_flush_rules(struct batch *b, uint16_t family)
+static void put_flush_chain(struct batch *b, uint16_t family, const struct chain *c)
 {
 	struct nlmsghdr *nlh = batch_message(b, NFT_MSG_DELRULE, family, 0);
 
 	mnl_attr_put_strz(nlh, ATTR_TABLE, TABLE);
-	mnl_attr_put_strz(nlh, NFTA_RULE_CHAIN, CHAIN);
+	mnl_attr_put_strz(nlh, NFTA_RULE_CHAIN, c->name);
 	batch_next(b);
+}
+
+static void put_flush_rules(struct batch *b, uint16_t family)
+{
+	put_flush_chain(b, family, SYN_CHAIN);
+}
+
+static void put_flush_out(struct batch *b, uint16_t family)
+{
+	put_flush_chain(b, family, &chains[1]);
+}
+
+static void put_flush_in(struct batch *b, uint16_t family)
+{
+	put_flush_chain(b, family, &chains[2]);
 }
 
 static void put_flush_names(struct batch *b, uint16_t family)
@@ -385,17 +423,17 @@ static void put_names(struct batch *b, uint16_t family, const char *const *names
 	}
 }
 
-static void put_chain(struct batch *b, uint16_t family)
+static void put_chain(struct batch *b, uint16_t family, const struct chain *chain)
 {
 	_cleanup_chain_ struct nftnl_chain *c = nftnl_chain_alloc();
 	struct nlmsghdr *nlh;
 
 	if (!c || nftnl_chain_set_str(c, NFTNL_CHAIN_TABLE, TABLE) < 0 ||
-	    nftnl_chain_set_str(c, NFTNL_CHAIN_NAME, CHAIN) < 0 ||
+	    nftnl_chain_set_str(c, NFTNL_CHAIN_NAME, chain->name) < 0 ||
 	    nftnl_chain_set_str(c, NFTNL_CHAIN_TYPE, "filter") < 0)
 		return batch_fail(b, -ENOMEM, 0);
-	nftnl_chain_set_u32(c, NFTNL_CHAIN_HOOKNUM, NF_INET_POST_ROUTING);
-	nftnl_chain_set_s32(c, NFTNL_CHAIN_PRIO, PRIORITY);
+	nftnl_chain_set_u32(c, NFTNL_CHAIN_HOOKNUM, chain->hook);
+	nftnl_chain_set_s32(c, NFTNL_CHAIN_PRIO, chain->priority);
 	nftnl_chain_set_u32(c, NFTNL_CHAIN_POLICY, NF_ACCEPT);
 
 	nlh = batch_message(b, NFT_MSG_NEWCHAIN, family, NLM_F_CREATE);
@@ -403,137 +441,14 @@ static void put_chain(struct batch *b, uint16_t family)
 	batch_next(b);
 }
 
-/* ---- the rule ---- */
-
-struct field {
-	uint16_t attr;
-	const void *data;
-	uint32_t len;
-};
-
-#define U8(attr, value)	 { attr, &(const uint8_t){ value }, sizeof(uint8_t) }
-#define U16(attr, value) { attr, &(const uint16_t){ value }, sizeof(uint16_t) }
-#define U32(attr, value) { attr, &(const uint32_t){ value }, sizeof(uint32_t) }
-#define STR(attr, text)	 { attr, text, sizeof(text) }
-
-static struct nftnl_expr *add_expr(struct nftnl_rule *rule, const char *name)
-{
-	struct nftnl_expr *e = nftnl_expr_alloc(name);
-
-	if (e)
-		nftnl_rule_add_expr(rule, e); /* the rule owns it now */
-	return e;
-}
-
-static bool add_fields(struct nftnl_rule *rule, const char *name, const struct field *f, size_t n)
-{
-	struct nftnl_expr *e = add_expr(rule, name);
-
-	if (!e)
-		return false;
-	for (; n > 0; n--, f++)
-		if (nftnl_expr_set(e, f->attr, f->data, f->len) < 0)
-			return false;
-	return true;
-}
-
-/* False when memory is short. */
-#define EXPR(rule, name, ...)                                                 \
-	add_fields(rule, name, (const struct field[]){ __VA_ARGS__ },         \
-		   ARRAY_SIZE(((const struct field[]){ __VA_ARGS__ })))
-
-static bool match_tcp(struct nftnl_rule *rule)
-{
-	return EXPR(rule, "meta", U32(NFTNL_EXPR_META_KEY, NFT_META_L4PROTO),
-		    U32(NFTNL_EXPR_META_DREG, NFT_REG_1)) &&
-	       EXPR(rule, "cmp", U32(NFTNL_EXPR_CMP_SREG, NFT_REG_1),
-		    U32(NFTNL_EXPR_CMP_OP, NFT_CMP_EQ), U8(NFTNL_EXPR_CMP_DATA, IPPROTO_TCP));
-}
-
-static bool match_oifname(struct nftnl_rule *rule)
-{
-	return EXPR(rule, "meta", U32(NFTNL_EXPR_META_KEY, NFT_META_OIFNAME),
-		    U32(NFTNL_EXPR_META_DREG, NFT_REG_1)) &&
-	       EXPR(rule, "lookup", U32(NFTNL_EXPR_LOOKUP_SREG, NFT_REG_1),
-		    STR(NFTNL_EXPR_LOOKUP_SET, SET));
-}
-
-/* Whatever other flags it has: SYNs that offer ECN or AccECN count. */
-static bool match_syn(struct nftnl_rule *rule)
-{
-	return EXPR(rule, "payload", U32(NFTNL_EXPR_PAYLOAD_BASE, NFT_PAYLOAD_TRANSPORT_HEADER),
-		    U32(NFTNL_EXPR_PAYLOAD_OFFSET, 13), U32(NFTNL_EXPR_PAYLOAD_LEN, 1),
-		    U32(NFTNL_EXPR_PAYLOAD_DREG, NFT_REG_1)) &&
-	       EXPR(rule, "bitwise", U32(NFTNL_EXPR_BITWISE_SREG, NFT_REG_1),
-		    U32(NFTNL_EXPR_BITWISE_DREG, NFT_REG_1), U32(NFTNL_EXPR_BITWISE_LEN, 1),
-		    U8(NFTNL_EXPR_BITWISE_MASK, TH_FIN | TH_SYN | TH_RST | TH_ACK),
-		    U8(NFTNL_EXPR_BITWISE_XOR, 0)) &&
-	       EXPR(rule, "cmp", U32(NFTNL_EXPR_CMP_SREG, NFT_REG_1),
-		    U32(NFTNL_EXPR_CMP_OP, NFT_CMP_EQ), U8(NFTNL_EXPR_CMP_DATA, TH_SYN));
-}
-
-/* Host byte order, as the kernel loads it. */
-static bool match_translated(struct nftnl_rule *rule)
-{
-	return EXPR(rule, "ct", U32(NFTNL_EXPR_CT_KEY, NFT_CT_STATUS),
-		    U32(NFTNL_EXPR_CT_DREG, NFT_REG_1)) &&
-	       EXPR(rule, "bitwise", U32(NFTNL_EXPR_BITWISE_SREG, NFT_REG_1),
-		    U32(NFTNL_EXPR_BITWISE_DREG, NFT_REG_1), U32(NFTNL_EXPR_BITWISE_LEN, 4),
-		    U32(NFTNL_EXPR_BITWISE_MASK, IPS_SRC_NAT), U32(NFTNL_EXPR_BITWISE_XOR, 0)) &&
-	       EXPR(rule, "cmp", U32(NFTNL_EXPR_CMP_SREG, NFT_REG_1),
-		    U32(NFTNL_EXPR_CMP_OP, NFT_CMP_NEQ), U32(NFTNL_EXPR_CMP_DATA, 0));
-}
-
-static bool queue_by_expression(struct nftnl_rule *rule, const struct rules_config *cfg)
-{
-	uint16_t fanout = cfg->queues > 1 ? NFT_QUEUE_FLAG_CPU_FANOUT : 0;
-
-	return EXPR(rule, "queue", U16(NFTNL_EXPR_QUEUE_NUM, cfg->queue_num),
-		    U16(NFTNL_EXPR_QUEUE_TOTAL, cfg->queues),
-		    U16(NFTNL_EXPR_QUEUE_FLAGS, NFT_QUEUE_FLAG_BYPASS | fanout));
-}
-
-static bool queue_by_target(struct nftnl_rule *rule, const struct rules_config *cfg)
-{
-	size_t size = XT_ALIGN(sizeof(struct xt_NFQ_info_v3));
-	struct xt_NFQ_info_v3 *info;
-	struct nftnl_expr *e = add_expr(rule, "target");
-
-	info = e ? calloc(1, size) : NULL;
-	if (!info)
-		return false;
-	info->queuenum = cfg->queue_num;
-	info->queues_total = cfg->queues;
-	info->flags = NFQ_FLAG_BYPASS | (cfg->queues > 1 ? NFQ_FLAG_CPU_FANOUT : 0);
-	nftnl_expr_set(e, NFTNL_EXPR_TG_INFO, info, (uint32_t)size); /* e owns it now */
-	nftnl_expr_set_u32(e, NFTNL_EXPR_TG_REV, 3);
-	return nftnl_expr_set_str(e, NFTNL_EXPR_TG_NAME, "NFQUEUE") == 0;
-}
-
-static bool queue_by(enum rules_kind kind, struct nftnl_rule *rule, const struct rules_config *cfg)
-{
-	switch (kind) {
-	case RULES_QUEUE:
-		return queue_by_expression(rule, cfg);
-	case RULES_NFQUEUE:
-		return queue_by_target(rule, cfg);
-	case RULES_NONE:
-		break;
-	}
-	assert(false);
-	return false;
-}
-
-static void put_rule(struct batch *b, uint16_t family, const struct rules_config *cfg,
-		     enum rules_kind kind)
+static void put_rule(struct batch *b, uint16_t family, const struct rules_config *cfg, enum rules_kind kind,
+		     const struct rule *r)
 {
 	_cleanup_rule_ struct nftnl_rule *rule = nftnl_rule_alloc();
 	struct nlmsghdr *nlh;
 
 	if (!rule || nftnl_rule_set_str(rule, NFTNL_RULE_TABLE, TABLE) < 0 ||
-	    nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, CHAIN) < 0 || !match_tcp(rule) ||
-	    !match_oifname(rule) || !match_syn(rule) || !match_translated(rule) ||
-	    !EXPR(rule, "counter") || !queue_by(kind, rule, cfg))
+	    nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, r->chain->name) < 0 || !rules_add_rule(rule, r->rule, cfg, kind))
 		return batch_fail(b, -ENOMEM, 0);
 
 	nlh = batch_message(b, NFT_MSG_NEWRULE, family, NLM_F_CREATE | NLM_F_APPEND);
@@ -550,7 +465,7 @@ static const char *object_of(uint16_t type)
 	case NFT_MSG_DELTABLE:
 		return "table " TABLE;
 	case NFT_MSG_NEWCHAIN:
-		return "chain " CHAIN;
+		return "chain postrouting";
 	case NFT_MSG_NEWRULE:
 	case NFT_MSG_DELRULE:
 		return "the rule";
@@ -615,11 +530,17 @@ static void put_all(struct batch *b, uint16_t family, const struct rules_config 
 {
 	put_table(b, family);
 	put_set(b, family);
-	put_chain(b, family);
-	put_flush_rules(b, family);
+	for (size_t i = 0; i < ARRAY_SIZE(chains); i++) {
+		if (chains[i].segments && !cfg->segments)
+			continue;
+		put_chain(b, family, &chains[i]);
+		put_flush_chain(b, family, &chains[i]);
+	}
 	put_flush_names(b, family);
 	put_names(b, family, names, n);
-	put_rule(b, family, cfg, kind);
+	for (size_t i = 0; i < ARRAY_SIZE(rules_of_table); i++)
+		if (!rules_of_table[i].segments || cfg->segments)
+			put_rule(b, family, cfg, kind, &rules_of_table[i]);
 }
 
 static int install_as(struct rules *r, enum rules_kind kind, const char *const *names, size_t n,
@@ -656,6 +577,37 @@ static int install(struct rules *r, const char *const *names, size_t n, uint16_t
 	return err;
 }
 
+/*
+ * One message of PUT's for each family. What is not there is gone already, and must not keep the
+ * other family's from going: a batch each.
+ */
+static int take_away(struct rules *r, void (*put)(struct batch *b, uint16_t family))
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+		_cleanup_batch_ struct batch b = { 0 };
+		int err = batch_begin(&b, r);
+
+		if (err == 0) {
+			put(&b, families[i]);
+			err = batch_commit(r, &b);
+		}
+		if (err < 0 && err != -ENOENT)
+			ret = err;
+	}
+	if (ret == 0)
+		r->kind = RULES_NONE;
+	return ret;
+}
+
+/* Rules of a run with the queue datapath would drop what no queue takes any more. */
+static void flush_segments(struct rules *r)
+{
+	take_away(r, put_flush_out);
+	take_away(r, put_flush_in);
+}
+
 int rules_install(struct rules *r, const char *const *ifaces, size_t n, const char **ret_error)
 {
 	const char *text = "an interface name is empty or longer than 15 characters";
@@ -663,6 +615,8 @@ int rules_install(struct rules *r, const char *const *ifaces, size_t n, const ch
 	int err = -EINVAL;
 
 	if (names_valid(ifaces, n)) {
+		if (!r->cfg.segments)
+			flush_segments(r);
 		err = install(r, ifaces, n, &type);
 		text = err < 0 ? explain(r, err, type) : NULL;
 	}
@@ -688,30 +642,6 @@ int rules_set_interfaces(struct rules *r, const char *const *ifaces, size_t n)
 	return batch_commit(r, &b);
 }
 
-/*
- * One message of PUT's for each family. What is not there is gone already, and must not keep the
- * other family's from going: a batch each.
- */
-static int take_away(struct rules *r, void (*put)(struct batch *b, uint16_t family))
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
-		_cleanup_batch_ struct batch b = { 0 };
-		int err = batch_begin(&b, r);
-
-		if (err == 0) {
-			put(&b, families[i]);
-			err = batch_commit(r, &b);
-		}
-		if (err < 0 && err != -ENOENT)
-			ret = err;
-	}
-	if (ret == 0)
-		r->kind = RULES_NONE;
-	return ret;
-}
-
 int rules_pause(struct rules *r)
 {
 	return take_away(r, put_flush_rules);
@@ -726,7 +656,9 @@ int rules_remove(struct rules *r)
 
 struct look {
 	const struct rules_config *cfg;
+	const struct chain *chain;
 	bool found;
+	unsigned int rules;
 };
 
 /* A dormant table has all its parts, and none does anything. */
@@ -762,13 +694,13 @@ static int look_at_chain(const struct nlmsghdr *nlh, void *data)
 
 	if (c && nftnl_chain_nlmsg_parse(nlh, c) == 0 &&
 	    nftnl_chain_is_set(c, NFTNL_CHAIN_HOOKNUM) &&
-	    nftnl_chain_get_u32(c, NFTNL_CHAIN_HOOKNUM) == NF_INET_POST_ROUTING &&
-	    nftnl_chain_get_s32(c, NFTNL_CHAIN_PRIO) == PRIORITY)
+	    nftnl_chain_get_u32(c, NFTNL_CHAIN_HOOKNUM) == look->chain->hook &&
+	    nftnl_chain_get_s32(c, NFTNL_CHAIN_PRIO) == look->chain->priority)
 		look->found = true;
 	return MNL_CB_OK;
 }
 
-static bool is_our_target(const struct nftnl_expr *e, const struct rules_config *cfg)
+static bool is_our_target(const struct nftnl_expr *e, const struct look *look)
 {
 	const char *name = nftnl_expr_get_str(e, NFTNL_EXPR_TG_NAME);
 	struct xt_NFQ_info_v3 info;
@@ -778,7 +710,8 @@ static bool is_our_target(const struct nftnl_expr *e, const struct rules_config 
 	if (!name || strcmp(name, "NFQUEUE") != 0 || !data || len < sizeof(info))
 		return false;
 	memcpy(&info, data, sizeof(info));
-	return info.queuenum == cfg->queue_num && info.queues_total == cfg->queues;
+	return info.queuenum == rules_first_queue(look->cfg, look->chain->queue) &&
+	       info.queues_total == look->cfg->queues;
 }
 
 static int look_at_expr(struct nftnl_expr *e, void *data)
@@ -786,10 +719,10 @@ static int look_at_expr(struct nftnl_expr *e, void *data)
 	const char *name = nftnl_expr_get_str(e, NFTNL_EXPR_NAME);
 	struct look *look = data;
 
-	if (strcmp(name, "target") == 0 && is_our_target(e, look->cfg))
+	if (strcmp(name, "target") == 0 && is_our_target(e, look))
 		look->found = true;
 	if (strcmp(name, "queue") == 0 &&
-	    nftnl_expr_get_u16(e, NFTNL_EXPR_QUEUE_NUM) == look->cfg->queue_num &&
+	    nftnl_expr_get_u16(e, NFTNL_EXPR_QUEUE_NUM) == rules_first_queue(look->cfg, look->chain->queue) &&
 	    nftnl_expr_get_u16(e, NFTNL_EXPR_QUEUE_TOTAL) == look->cfg->queues)
 		look->found = true;
 	return 0;
@@ -798,9 +731,11 @@ static int look_at_expr(struct nftnl_expr *e, void *data)
 static int look_at_rule(const struct nlmsghdr *nlh, void *data)
 {
 	_cleanup_rule_ struct nftnl_rule *rule = nftnl_rule_alloc();
+	struct look *look = data;
 
 	if (rule && nftnl_rule_nlmsg_parse(nlh, rule) == 0)
 		nftnl_expr_foreach(rule, look_at_expr, data);
+	look->rules++;
 	return MNL_CB_OK;
 }
 
@@ -809,14 +744,12 @@ static const struct part {
 	uint16_t type;
 	uint16_t flags;
 	uint16_t attr; /* of the name */
-	const char *name;
+	const char *name; /* NULL: the chain's */
 	mnl_cb_t look;
-} parts[] = {
-	{ NFT_MSG_GETTABLE, NLM_F_ACK, NFTA_TABLE_NAME, TABLE, look_at_table },
-	{ NFT_MSG_GETSET, NLM_F_ACK, NFTA_SET_NAME, SET, look_at_set },
-	{ NFT_MSG_GETCHAIN, NLM_F_ACK, NFTA_CHAIN_NAME, CHAIN, look_at_chain },
-	{ NFT_MSG_GETRULE, NLM_F_DUMP, NFTA_RULE_CHAIN, CHAIN, look_at_rule },
-};
+} table_part = { NFT_MSG_GETTABLE, NLM_F_ACK, NFTA_TABLE_NAME, TABLE, look_at_table },
+  set_part = { NFT_MSG_GETSET, NLM_F_ACK, NFTA_SET_NAME, SET, look_at_set },
+  chain_part = { NFT_MSG_GETCHAIN, NLM_F_ACK, NFTA_CHAIN_NAME, NULL, look_at_chain },
+  rules_part = { NFT_MSG_GETRULE, NLM_F_DUMP, NFTA_RULE_CHAIN, NULL, look_at_rule };
 
 static int ask_once(struct rules *r, const struct part *p, uint16_t family, struct look *look)
 {
@@ -828,7 +761,7 @@ static int ask_once(struct rules *r, const struct part *p, uint16_t family, stru
 
 	if (p->attr != ATTR_TABLE)
 		mnl_attr_put_strz(nlh, ATTR_TABLE, TABLE);
-	mnl_attr_put_strz(nlh, p->attr, p->name);
+	mnl_attr_put_strz(nlh, p->attr, p->name ? p->name : look->chain->name);
 	iov.iov_len = nlh->nlmsg_len;
 
 	len = transmit(r, &iov, 1);
@@ -841,27 +774,56 @@ static int ask_once(struct rules *r, const struct part *p, uint16_t family, stru
 	return more < 0 ? -errno : 0;
 }
 
-/* 1, 0 or -errno. */
-static int part_present(struct rules *r, const struct part *p, uint16_t family)
+/* 1, 0 or -errno. CHAIN and RET_RULES may be NULL. */
+static int part_present(struct rules *r, const struct part *p, uint16_t family, const struct chain *chain,
+			unsigned int *ret_rules)
 {
-	struct look look = { .cfg = &r->cfg };
+	struct look look;
 	int err = -EINTR;
 
 	/* EINTR: somebody changed the rules while we read them */
-	for (int i = 0; i < TRIES && err == -EINTR; i++)
+	for (int i = 0; i < TRIES && err == -EINTR; i++) {
+		look = (struct look){ .cfg = &r->cfg, .chain = chain };
 		err = ask_once(r, p, family, &look);
+	}
 	if (err < 0)
 		return err == -ENOENT ? 0 : err;
+	if (ret_rules)
+		*ret_rules = look.rules;
 	return look.found;
+}
+
+static int chain_present(struct rules *r, uint16_t family, const struct chain *chain)
+{
+	unsigned int wanted = 0, rules = 0;
+	int present = part_present(r, &chain_part, family, chain, NULL);
+
+	for (size_t i = 0; i < ARRAY_SIZE(rules_of_table); i++)
+		if (rules_of_table[i].chain == chain && (!rules_of_table[i].segments || r->cfg.segments))
+			wanted++;
+	if (present == 1)
+		present = part_present(r, &rules_part, family, chain, &rules);
+	return present == 1 ? rules >= wanted : present;
+}
+
+static int family_present(struct rules *r, uint16_t family)
+{
+	int present = part_present(r, &table_part, family, NULL, NULL);
+
+	if (present == 1)
+		present = part_present(r, &set_part, family, NULL, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(chains) && present == 1; i++)
+		if (!chains[i].segments || r->cfg.segments)
+			present = chain_present(r, family, &chains[i]);
+	return present;
 }
 
 int rules_present(struct rules *r)
 {
 	int present = 1;
 
-	for (size_t f = 0; f < ARRAY_SIZE(families); f++)
-		for (size_t i = 0; i < ARRAY_SIZE(parts) && present == 1; i++)
-			present = part_present(r, &parts[i], families[f]);
+	for (size_t f = 0; f < ARRAY_SIZE(families) && present == 1; f++)
+		present = family_present(r, families[f]);
 	return present;
 }
 
@@ -875,24 +837,23 @@ enum rules_kind rules_get_kind(const struct rules *r)
 static const char *const family_names[] = { "ip", "ip6" };
 static_assert(ARRAY_SIZE(family_names) == ARRAY_SIZE(families), "a name for each family");
 
-static void print_table(FILE *f, const char *family)
+static void print_table(FILE *f, const char *family, const struct rules_config *cfg)
 {
-	fprintf(f,
-		"table %s " TABLE " {\n"
-		"\tset " SET " {\n"
-		"\t\ttype ifname\n"
-		"\t}\n\n"
-		"\tchain " CHAIN " {\n"
-		"\t\ttype filter hook postrouting priority %d; policy accept;\n"
-		"\t}\n"
-		"}\n\n",
-		family, PRIORITY);
+	fprintf(f, "table %s " TABLE " {\n\tset " SET " {\n\t\ttype ifname\n\t}\n", family);
+	for (size_t i = 0; i < ARRAY_SIZE(chains); i++)
+		if (!chains[i].segments || cfg->segments)
+			fprintf(f, "\n\tchain %s {\n\t\ttype filter hook %s priority %d; policy accept;\n\t}\n",
+				chains[i].name, chains[i].hook == NF_INET_PRE_ROUTING ? "prerouting" : "postrouting",
+				chains[i].priority);
+	fputs("}\n\n", f);
 }
 
-static void print_flush(FILE *f, const char *family)
+static void print_flush(FILE *f, const char *family, const struct rules_config *cfg)
 {
-	fprintf(f, "flush chain %s " TABLE " " CHAIN "\nflush set %s " TABLE " " SET "\n\n", family,
-		family);
+	for (size_t i = 0; i < ARRAY_SIZE(chains); i++)
+		if (!chains[i].segments || cfg->segments)
+			fprintf(f, "flush chain %s " TABLE " %s\n", family, chains[i].name);
+	fprintf(f, "flush set %s " TABLE " " SET "\n\n", family);
 }
 
 static void print_names(FILE *f, const char *family, const char *const *names, size_t n)
@@ -905,29 +866,27 @@ static void print_names(FILE *f, const char *family, const char *const *names, s
 	fputs(" }\n", f);
 }
 
-static void print_rule(FILE *f, const char *family, const struct rules_config *cfg)
+static void print_rules(FILE *f, const char *family, const struct rules_config *cfg)
 {
-	unsigned int last = cfg->queue_num + cfg->queues - 1u;
+	for (size_t i = 0; i < ARRAY_SIZE(rules_of_table); i++) {
+		const struct rule *r = &rules_of_table[i];
 
-	fprintf(f,
-		"add rule %s " TABLE " " CHAIN " meta l4proto tcp oifname @" SET " "
-		"tcp flags & (fin | syn | rst | ack) == syn ct status snat counter queue flags ",
-		family);
-	if (cfg->queues > 1)
-		fprintf(f, "bypass,fanout to %u-%u\n", cfg->queue_num, last);
-	else
-		fprintf(f, "bypass to %u\n", cfg->queue_num);
+		if (r->segments && !cfg->segments)
+			continue;
+		fprintf(f, "add rule %s " TABLE " %s ", family, r->chain->name);
+		rules_print_rule(f, r->rule, cfg);
+	}
 }
 
 void rules_print(FILE *f, const struct rules_config *cfg, const char *const *ifaces, size_t n)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(family_names); i++)
-		print_table(f, family_names[i]);
+		print_table(f, family_names[i], cfg);
 	for (size_t i = 0; i < ARRAY_SIZE(family_names); i++)
-		print_flush(f, family_names[i]);
+		print_flush(f, family_names[i], cfg);
 	for (size_t i = 0; i < ARRAY_SIZE(family_names); i++) {
 		print_names(f, family_names[i], ifaces, n);
-		print_rule(f, family_names[i], cfg);
+		print_rules(f, family_names[i], cfg);
 	}
 }
 
@@ -950,7 +909,8 @@ int rules_new(struct rules **ret, const struct rules_config *cfg)
 	struct rules *r;
 	int err;
 
-	if (cfg->queues == 0 || cfg->queue_num + cfg->queues - 1 > UINT16_MAX)
+	if (cfg->queues == 0 || cfg->queue_num + (cfg->segments ? 3 : 1) * cfg->queues - 1 > UINT16_MAX ||
+	    (cfg->segments && !cfg->mark_mask))
 		return -EINVAL;
 	r = calloc(1, sizeof(*r));
 	if (!r)

@@ -30,7 +30,7 @@ static int is_alive(void *user, const struct tuple *t)
 	if (!s->questions)
 		return 1;
 	s->questions--;
-	return conntrack_lookup(s->ct, t, NULL);
+	return conntrack_knows(s->ct, t);
 }
 
 /* Nearly full, the table keeps closed connections no longer than servers on Linux do; what lives is not touched. */

@@ -43,6 +43,7 @@ static void link_slot(struct table *t, uint32_t bucket, uint32_t i)
 {
 	t->next[i] = t->heads[bucket];
 	t->heads[bucket] = i;
+	__atomic_store_n(&t->bucket_of[i], bucket, __ATOMIC_RELAXED);
 }
 
 static int index_slots(struct table *t)
@@ -78,10 +79,12 @@ int table_init(struct table *t)
 		t->n_buckets *= 2;
 	t->heads = malloc(t->n_buckets * sizeof(*t->heads));
 	t->next = malloc(t->n_slots * sizeof(*t->next));
+	t->bucket_of = malloc(t->n_slots * sizeof(*t->bucket_of));
 	t->free_head = TABLE_NONE;
-	r = t->heads && t->next ? table_mutex_init(&t->lock) : -ENOMEM;
+	r = t->heads && t->next && t->bucket_of ? table_mutex_init(&t->lock) : -ENOMEM;
 	if (r >= 0) {
 		memset(t->heads, 0xff, t->n_buckets * sizeof(*t->heads));
+		memset(t->bucket_of, 0xff, t->n_slots * sizeof(*t->bucket_of));
 		r = index_slots(t);
 		if (r < 0)
 			pthread_mutex_destroy(&t->lock);
@@ -89,7 +92,8 @@ int table_init(struct table *t)
 	if (r < 0) {
 		free(t->heads);
 		free(t->next);
-		t->heads = t->next = NULL;
+		free(t->bucket_of);
+		t->heads = t->next = t->bucket_of = NULL;
 	}
 	return r;
 }
@@ -101,7 +105,8 @@ void table_destroy(struct table *t)
 	pthread_mutex_destroy(&t->lock);
 	free(t->heads);
 	free(t->next);
-	t->heads = t->next = NULL;
+	free(t->bucket_of);
+	t->heads = t->next = t->bucket_of = NULL;
 }
 
 uint32_t table_reserve(struct table *t, const void *key)
@@ -113,7 +118,7 @@ uint32_t table_reserve(struct table *t, const void *key)
 	if (i != TABLE_NONE)
 		t->free_head = t->next[i];
 	else if (*t->used_max < t->n_slots && (*t->used_max < t->n_backed || t->back(t, t->user)))
-		i = (*t->used_max)++;
+		i = __atomic_fetch_add(t->used_max, 1, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&t->lock);
 	if (i != TABLE_NONE)
 		memcpy(table_slot(t, i)->key, key, t->key_size);
@@ -133,6 +138,7 @@ void table_delete(struct table *t, uint32_t bucket, uint32_t i)
 	while (*at != i)
 		at = &t->next[*at];
 	*at = t->next[i];
+	__atomic_store_n(&t->bucket_of[i], TABLE_NONE, __ATOMIC_RELAXED);
 	__atomic_store_n(&table_slot(t, i)->used, TABLE_FREE, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&t->lock);
 	t->next[i] = t->free_head;

@@ -37,6 +37,7 @@ struct table {
 
 	uint32_t n_buckets; /* a power of two */
 	uint32_t *heads, *next;
+	uint32_t *bucket_of; /* of each slot, TABLE_NONE when it is free; changed under the bucket's lock, read without */
 	pthread_mutex_t lock; /* of the list of free slots alone */
 	uint32_t free_head;
 };
@@ -59,15 +60,16 @@ uint32_t table_bucket(const struct table *t, const void *key);
 /* Its slot's number, or TABLE_NONE. */
 uint32_t table_find(const struct table *t, uint32_t bucket, const void *key);
 
-/* The first slot of a bucket and the one that follows, or TABLE_NONE. */
-static inline uint32_t table_first(const struct table *t, uint32_t bucket)
+/* For walks over the slots: the bucket whose lock to take, or TABLE_NONE; with the lock, ask again. */
+static inline uint32_t table_bucket_of(const struct table *t, uint32_t i)
 {
-	return t->heads[bucket];
+	return __atomic_load_n(&t->bucket_of[i], __ATOMIC_RELAXED);
 }
 
-static inline uint32_t table_next(const struct table *t, uint32_t i)
+/* Slots from this one on were never used. */
+static inline uint32_t table_used_max(const struct table *t)
 {
-	return t->next[i];
+	return __atomic_load_n(t->used_max, __ATOMIC_RELAXED);
 }
 
 /*

@@ -48,6 +48,15 @@ static inline void fcntl_cloexec(int fd)
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
+/* Nanoseconds of the boot clock. */
+static inline uint64_t boot_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 /* Milliseconds of the boot clock, which goes on during suspend and is what the BPF programs read. */
 static inline uint64_t boot_ms(void)
 {

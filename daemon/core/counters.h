@@ -36,7 +36,9 @@
 	X(RECORDS_REMOVED, records_removed, "records removed by the sweeper")                             \
 	X(SHIFTS_STARTED, shifts_started, "connections that became shifted")                              \
 	X(SHIFTS_ENDED, shifts_ended, "shifted connections that ended")                                   \
-	X(REWRITE_FAILED, rewrite_failed, "segments that could not be rewritten")
+	X(REWRITE_FAILED, rewrite_failed, "segments that could not be rewritten")                         \
+	X(SEGMENTS_UNKNOWN, segments_unknown, "queued segments of shifted connections without a record")  \
+	X(SEGMENTS_DROPPED, segments_dropped, "queued segments that the kernel dropped: TCP sends them again")
 
 #define COUNTER_ENUM(upper, lower, text) COUNTER_##upper,
 enum counter { COUNTERS(COUNTER_ENUM) COUNTER_COUNT };

@@ -45,6 +45,7 @@
 
 static const struct rules_config one_queue = { .queue_num = QUEUE, .queues = 1 };
 static const struct rules_config two_queues = { .queue_num = QUEUE, .queues = 2 };
+static const struct rules_config segments = { .queue_num = QUEUE, .queues = 1, .segments = true, .mark_mask = 0x20000 };
 static const char *const wan[] = { "wan0" };
 static const char *const both[] = { "wan0", "lan0" };
 
@@ -512,10 +513,10 @@ static void test_bad_config(void **state)
 	struct rules *r = NULL;
 
 	(void)state;
-	assert_int_equal(rules_new(&r, &(struct rules_config){ 5, 0 }), -EINVAL);
-	assert_int_equal(rules_new(&r, &(struct rules_config){ 65535, 2 }), -EINVAL);
+	assert_int_equal(rules_new(&r, &(struct rules_config){ .queue_num = 5 }), -EINVAL);
+	assert_int_equal(rules_new(&r, &(struct rules_config){ .queue_num = 65535, .queues = 2 }), -EINVAL);
 	assert_null(r);
-	assert_int_equal(rules_new(&r, &(struct rules_config){ 65535, 1 }), 0);
+	assert_int_equal(rules_new(&r, &(struct rules_config){ .queue_num = 65535, .queues = 1 }), 0);
 	rules_free(r);
 	rules_free(NULL);
 }
@@ -679,6 +680,63 @@ static void test_present_wrong_chain(void **state)
 	assert_int_equal(rules_present(s->rules), 0);
 }
 
+/* ---- tests: the queue datapath's ---- */
+
+static void test_segments(void **state)
+{
+	static const char *const damage[] = {
+		"nft flush chain ip tsnatd shifted_in",
+		"nft flush chain ip6 tsnatd shifted_out",
+		"nft delete chain ip tsnatd shifted_in; nft flush chain ip tsnatd shifted_out",
+	};
+	struct state *s = *state;
+	char *text;
+
+	crash_and_restart(s, &segments);
+	install(s->rules, wan, 1);
+	text = output_of("nft list table ip6 tsnatd");
+	assert_int_equal(count(text, "queue"), 5);
+	assert_int_equal(count(text, "bypass"), 3); /* SYNs, FINs and refusals; never a shifted segment */
+	assert_int_equal(count(text, "ct mark set ct mark | 0x00020000 meta mark set meta mark & 0xfffdffff"), 1);
+	free(text);
+	for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
+		install(s->rules, wan, 1);
+		assert_int_equal(rules_present(s->rules), 1);
+		run(damage[i]);
+		if (rules_present(s->rules) != 0)
+			fail_msg("not noticed: %s", damage[i]);
+	}
+}
+
+/* A pause is for SYNs: segments of live connections must not leave without their shift. */
+static void test_segments_pause(void **state)
+{
+	struct state *s = *state;
+
+	crash_and_restart(s, &segments);
+	install(s->rules, wan, 1);
+	assert_int_equal(rules_pause(s->rules), 0);
+	assert_int_equal(count_in("nft list chain ip tsnatd postrouting", "queue"), 0);
+	assert_int_equal(count_in("nft list chain ip tsnatd shifted_out", "queue"), 1);
+	assert_int_equal(count_in("nft list chain ip tsnatd shifted_in", "queue"), 2);
+	/* a run with the other datapath binds no queues for segments: nothing may wait there */
+	crash_and_restart(s, &one_queue);
+	install(s->rules, wan, 1);
+	assert_int_equal(count_in("nft list ruleset", "queue"), 2);
+	assert_int_equal(rules_remove(s->rules), 0);
+}
+
+static void test_segments_config(void **state)
+{
+	struct rules *r = NULL;
+
+	(void)state;
+	assert_int_equal(rules_new(&r, &(struct rules_config){ .queue_num = 65534, .queues = 1, .segments = true,
+							       .mark_mask = 1 }), -EINVAL);
+	assert_int_equal(rules_new(&r, &(struct rules_config){ .queues = 1, .segments = true }), -EINVAL);
+	assert_null(r);
+}
+
 /* ---- tests: packets ---- */
 
 static void test_which_connections(void **state)
@@ -775,13 +833,23 @@ static void assert_file_is_like_installed(const char *path)
 	free(installed);
 }
 
+/* How many rules of the file queue. */
+static int count_in_rules(const char *path)
+{
+	char command[96];
+
+	snprintf(command, sizeof(command), "grep -v '^#' %s", path);
+	return count_in(command, "queue flags") + count_in(command, "queue to");
+}
+
 /* The queue statement itself: right, or not known to this kernel, but never a syntax error. */
 static void assert_nft_understands(const char *path)
 {
-	char command[256];
+	char command[256], errors[16];
 
+	snprintf(errors, sizeof(errors), "%d\n", has_native_queue ? 0 : count_in_rules(path));
 	snprintf(command, sizeof(command), "nft -c -f %s 2>&1 | grep -c 'Error: '; true", path);
-	assert_same_output(command, has_native_queue ? "0\n" : "2\n");
+	assert_same_output(command, errors);
 	snprintf(command, sizeof(command),
 		 "nft -c -f %s 2>&1 | grep 'Error: ' | grep -vc 'rule: No such file'; true", path);
 	assert_same_output(command, "0\n");
@@ -802,6 +870,12 @@ static void test_print(void **state)
 
 	install(s->rules, both, 2);
 	print_to(path, &one_queue, both, 2);
+	assert_file_is_like_installed(path);
+
+	print_to(path, &segments, both, 2);
+	assert_nft_understands(path);
+	crash_and_restart(s, &segments);
+	install(s->rules, both, 2);
 	assert_file_is_like_installed(path);
 	unlink(path);
 }
@@ -837,6 +911,9 @@ int main(void)
 		TEST(test_remove_and_pause_half),
 		TEST(test_present),
 		TEST(test_present_wrong_chain),
+		TEST(test_segments),
+		TEST(test_segments_pause),
+		TEST(test_segments_config),
 		TEST(test_which_connections),
 		TEST(test_which_segments),
 		TEST(test_waiting_packets_survive),
