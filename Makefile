@@ -72,10 +72,12 @@ unit-tests: $(UNIT_TESTS:%=$(B)/tests/%) $(B)/tests/rules-test $(B)/tsnat.bpf.o 
 
 FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/*.c)))
 FUZZ_SECONDS ?= 60
-$(B)/fuzz/%: tests/fuzz/%.c $(wildcard daemon/core/*.h) $(CORE_OBJS:%=daemon/%.c) Makefile
+FUZZ_SOURCES := packet rewrite queue_netlink mapping
+$(B)/fuzz/%: tests/fuzz/%.c $(wildcard daemon/core/*.h) $(FUZZ_SOURCES:%=daemon/%.c) Makefile
 	@mkdir -p $(@D)
 	$(CLANG) -std=gnu17 $(WARN) -D_GNU_SOURCE -Idaemon -O1 -g -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=undefined -o $@ $< $(CORE_OBJS:%=daemon/%.c)
+		-fno-sanitize-recover=undefined -o $@ $< $(FUZZ_SOURCES:%=daemon/%.c) \
+		$(shell $(PKG_CONFIG) --libs libmnl libnetfilter_queue libnetfilter_conntrack)
 fuzz: $(FUZZERS:%=$(B)/fuzz/%)
 	tests/fuzz/run.sh $(FUZZ_SECONDS) $^
 

@@ -39,7 +39,7 @@ static unsigned int accept_waiting(const struct guardian_queue *q)
 			continue;
 		if (n <= 0)
 			break;
-		if (!mnl_nlmsg_ok(nlh, (int)n) || queue_parse(nlh, &p) != 1)
+		if (!nlmsg_fits(nlh, (int)n) || queue_parse(nlh, &p) != 1)
 			continue;
 		last_id = p.id;
 		packets++;

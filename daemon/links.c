@@ -235,7 +235,7 @@ int links_changed(int fd)
 			return changed;
 		if (n <= 0)
 			return n < 0 ? -errno : -EPIPE;
-		for (; mnl_nlmsg_ok(nlh, left); nlh = mnl_nlmsg_next(nlh, &left))
+		for (; nlmsg_fits(nlh, left); nlh = mnl_nlmsg_next(nlh, &left))
 			changed = changed || is_interesting(nlh);
 	}
 }

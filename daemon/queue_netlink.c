@@ -5,6 +5,7 @@
 #include <libnetfilter_queue/libnetfilter_queue.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_queue.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,7 +64,7 @@ static int config_send(struct opening *o, struct nlmsghdr *nlh)
 
 		if (n < 0 && errno != ENOBUFS)
 			return -errno;
-		if (n > 0 && mnl_nlmsg_ok(a, (int)n) && on_config_answer(o, a, &r))
+		if (n > 0 && nlmsg_fits(a, (int)n) && on_config_answer(o, a, &r))
 			return r;
 	}
 }
@@ -131,9 +132,27 @@ int queue_open(struct mnl_socket **ret, uint16_t num, const struct queue_options
 	return 0;
 }
 
+/* As long as what is read from them; an attribute that we do not know is left out. */
+static int on_attribute(const struct nlattr *attr, void *data)
+{
+	static const uint16_t least[NFQA_MAX + 1] = {
+		[NFQA_PACKET_HDR] = sizeof(struct nfqnl_msg_packet_hdr),
+		[NFQA_MARK] = sizeof(uint32_t),
+	};
+	const struct nlattr **to = data;
+	uint16_t type = mnl_attr_get_type(attr);
+
+	if (type > NFQA_MAX)
+		return MNL_CB_OK;
+	if (mnl_attr_get_payload_len(attr) < least[type])
+		return MNL_CB_ERROR;
+	to[type] = attr;
+	return MNL_CB_OK;
+}
+
 int queue_parse(const struct nlmsghdr *nlh, struct queue_packet *ret)
 {
-	struct nlattr *attr[NFQA_MAX + 1] = { NULL };
+	const struct nlattr *attr[NFQA_MAX + 1] = { NULL };
 	const struct nfqnl_msg_packet_hdr *hdr;
 	const struct nlmsgerr *e;
 
@@ -141,12 +160,13 @@ int queue_parse(const struct nlmsghdr *nlh, struct queue_packet *ret)
 		if (mnl_nlmsg_get_payload_len(nlh) < sizeof(*e))
 			return -EBADMSG;
 		e = mnl_nlmsg_get_payload(nlh);
-		return e->error;
+		return e->error > 0 ? -EBADMSG : e->error;
 	}
 	if (nlh->nlmsg_type != (NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_PACKET))
 		return 0;
-	if (nfq_nlmsg_parse(nlh, attr) < 0 || !attr[NFQA_PACKET_HDR] ||
-	    mnl_attr_get_payload_len(attr[NFQA_PACKET_HDR]) < sizeof(*hdr))
+	/* not nfq_nlmsg_parse(): it checks no lengths */
+	if (mnl_nlmsg_get_payload_len(nlh) < sizeof(struct nfgenmsg) ||
+	    mnl_attr_parse(nlh, sizeof(struct nfgenmsg), on_attribute, attr) < 0 || !attr[NFQA_PACKET_HDR])
 		return -EBADMSG;
 	hdr = mnl_attr_get_payload(attr[NFQA_PACKET_HDR]);
 	*ret = (struct queue_packet){

@@ -202,7 +202,7 @@ static void handle_messages(struct queue_worker *w, struct reader *rd, const voi
 	const struct nlmsghdr *nlh = buf;
 	int left = (int)len;
 
-	for (; mnl_nlmsg_ok(nlh, left); nlh = mnl_nlmsg_next(nlh, &left)) {
+	for (; nlmsg_fits(nlh, left); nlh = mnl_nlmsg_next(nlh, &left)) {
 		struct queue_packet q;
 		int r = queue_parse(nlh, &q);
 

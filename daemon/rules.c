@@ -232,7 +232,7 @@ static void batch_answers(struct batch *b, const void *answer, int len)
 {
 	const struct nlmsghdr *nlh = answer;
 
-	for (; mnl_nlmsg_ok(nlh, len); nlh = mnl_nlmsg_next(nlh, &len))
+	for (; nlmsg_fits(nlh, len); nlh = mnl_nlmsg_next(nlh, &len))
 		batch_answer(b, nlh);
 }
 

@@ -57,6 +57,9 @@ static inline uint64_t boot_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+/* mnl_nlmsg_ok() takes a length beyond 2^31 for a negative one, and lets it pass. */
+#define nlmsg_fits(nlh, left) (mnl_nlmsg_ok(nlh, left) && (nlh)->nlmsg_len <= (uint32_t)(left))
+
 /* Milliseconds of the boot clock, which goes on during suspend and is what the BPF programs read. */
 static inline uint64_t boot_ms(void)
 {

@@ -17,7 +17,7 @@ untouched() { # FAMILY DECIDE
 	start_nginx
 	offload_off c1:eth0 srv:eth0 gw:in1 gw:out
 	masquerade plain
-	must_start_tsnatd --decide "$2"
+	must_start_tsnatd $(how "$2")
 	capture c1 eth0 "$TMP/client.pcap" 2048 "$FILTER" --immediate-mode
 	client=$SPAWNED
 	capture srv eth0 "$TMP/server.pcap" 2048 "$FILTER" --immediate-mode
@@ -47,7 +47,7 @@ away() {
 	start_nginx
 	start_peer
 	masquerade plain
-	must_start_tsnatd --decide "$1"
+	must_start_tsnatd $(how "$1")
 	capture srv eth0 "$TMP/server.pcap"
 	cap=$SPAWNED
 	use_every_port ipv4 c1
@@ -95,7 +95,7 @@ all_hung() {
 	topology_up 1
 	start_peer
 	masquerade plain
-	must_start_tsnatd --decide queue
+	must_start_tsnatd $(how queue)
 	arm ipv4 c1 20001
 	mark
 	hold_queue

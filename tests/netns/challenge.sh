@@ -49,7 +49,7 @@ with() {
 	local what="$1, tcp_rfc1337=$2, $3" cap ms
 
 	arm "$1" c1 20002
-	must_start_tsnatd --decide "$3"
+	must_start_tsnatd $(how "$3")
 	mark
 	capture srv eth0 "$TMP/server.pcap" 128 "$FILTER" --immediate-mode
 	cap=$SPAWNED

@@ -28,7 +28,7 @@ clash() {
 	start_peer
 	masquerade plain $PORT $PORT
 	offload_off c1:eth0 c2:eth0 srv:eth0 gw:in1 gw:in2 gw:out
-	must_start_tsnatd --decide queue
+	must_start_tsnatd $(how queue)
 	arm "$1" "$2" $PORT # the tuple has a last TSval that the winner's clock is below
 	rm -f "$TMP/go"
 	mark

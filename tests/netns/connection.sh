@@ -80,7 +80,7 @@ retransmission() {
 	esac
 	setup
 	offload_off c1:eth0 srv:eth0 gw:in1 gw:out
-	must_start_tsnatd --decide "$2"
+	must_start_tsnatd $(how "$2")
 	arm "$1" c1 20001
 	mark
 	# at the gateway it is lost behind the ingress program, which then knows of an answer that the client did not get
@@ -105,7 +105,7 @@ retransmission() {
 	restart) stop_tsnatd ;;
 	kill) stop_tsnatd KILL ;;
 	esac
-	[ -n "$TSNATD_PID" ] || must_start_tsnatd --decide "$2"
+	[ -n "$TSNATD_PID" ] || must_start_tsnatd $(how "$2")
 	# the server sends its SYN-ACK again, too, at about the same time: the client must not get that one first
 	wait_for 5 eval '[ "$(since c1 TcpExtTCPSynRetrans)" -ge 1 ]' || die "the SYN was not sent again"
 	on $table nft delete table inet lossy
@@ -124,7 +124,7 @@ small() {
 	setup
 	offload_off c1:eth0 srv:eth0 gw:in1 gw:out
 	refusal_without "$1" 20000
-	must_start_tsnatd --decide "$2"
+	must_start_tsnatd $(how "$2")
 	arm "$1" c1 20001
 	mark
 	both_captures
@@ -147,7 +147,7 @@ large() {
 	local what="$1, $2: 100 MB both ways, SIGKILL half way" out=$TMP/check.json hook
 
 	setup
-	must_start_tsnatd --decide "$2"
+	must_start_tsnatd $(how "$2")
 	arm "$1" c1 20001
 	mark
 	capture srv eth0 "$TMP/server.pcap" 0 'tcp port 7000' -c 4000
@@ -164,7 +164,7 @@ large() {
 	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
 	at_least "$what: with checksums that the hardware completes" "$(json "$out" checksums_partial)" 1000
 
-	must_start_tsnatd --decide "$2"
+	must_start_tsnatd $(how "$2")
 	for hook in ingress egress; do
 		is "$1, $2: after the new start one program on $hook" \
 			"$(on gw tc filter show dev out $hook | grep -c '\bid [0-9]')" 1

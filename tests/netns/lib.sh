@@ -56,7 +56,7 @@ begin() {
 	local missing=() tool
 
 	[ "$(id -u)" = 0 ] || die "network namespaces need root"
-	for tool in nginx wrk pgrep ethtool tcpdump conntrack nft iptables-nft ip6tables-nft tc ip nsenter nstat curl python3; do
+	for tool in nginx wrk ethtool tcpdump conntrack nft iptables-nft ip6tables-nft tc ip nsenter nstat curl python3; do
 		command -v "$tool" >/dev/null || missing+=("$tool")
 	done
 	[ ${#missing[@]} = 0 ] || die "missing: ${missing[*]}"
@@ -492,6 +492,14 @@ start_tsnatd() {
 	wait $waiter
 }
 
+# how queue|kernel|no-bpf: the arguments for that way of deciding and shifting
+how() {
+	case $1 in
+	no-bpf) echo --datapath queue ;;
+	*) echo --datapath bpf --decide "$1" ;;
+	esac
+}
+
 must_start_tsnatd() {
 	start_tsnatd "$@" || die "tsnatd $* did not start: $(tail -n 5 "$LOG")"
 }
@@ -502,13 +510,23 @@ stop_tsnatd() { # [SIGNAL]
 	TSNATD_PID=
 }
 
+children_of() { # PID
+	grep -l "^PPid:[[:space:]]$1\$" /proc/[0-9]*/status 2>/dev/null | grep -o '[0-9]*'
+}
+
 # Stop the daemon's process, and its guardian first, which would answer for it: queued SYNs wait.
 hold_queue() {
-	kill -STOP $(pgrep -P "$TSNATD_PID") "$TSNATD_PID"
+	local children
+
+	children=$(children_of "$TSNATD_PID")
+	kill -STOP $children "$TSNATD_PID"
 }
 
 release_queue() {
-	kill -CONT "$TSNATD_PID" $(pgrep -P "$TSNATD_PID")
+	local children
+
+	children=$(children_of "$TSNATD_PID")
+	kill -CONT "$TSNATD_PID" $children
 }
 
 # What a crash leaves behind, too: filters, rules, pins and state.

@@ -56,7 +56,7 @@ with() { # FAMILY WHO queue|kernel
 	local what="$1, $2, $3" cap file=$TMP/server.pcap out=$TMP/check.json shifted clashing=0
 
 	setup "$2" 1
-	must_start_tsnatd --decide "$3"
+	must_start_tsnatd $(how "$3")
 	capture srv eth0 "$file"
 	cap=$SPAWNED
 	use_every_port "$1" "${SENDERS[@]}"

@@ -79,7 +79,7 @@ surroundings() {
 	entries=$(on gw conntrack -L -p tcp 2>/dev/null | wc -l)
 	before=$(snapshot)
 
-	must_start_tsnatd --decide "$1"
+	must_start_tsnatd $(how "$1")
 	kept "$what: all kept after start" "$before" "$(snapshot)"
 	arm ipv4 c1 20001
 	mark
@@ -152,7 +152,7 @@ ingress_in_the_way() {
 
 rules_come_back() {
 	setup
-	must_start_tsnatd --decide queue
+	must_start_tsnatd $(how queue)
 	on gw nft delete table ip tsnatd
 	succeeds "rules deleted by somebody come back" wait_for 10 on gw nft list table ip tsnatd
 	arm ipv4 c1 20001
