@@ -25,6 +25,8 @@
 
 /* Where a clash cannot be told from the queue: no NAT gives a tuple away again so soon after a SYN that nobody answered. */
 #define CLASH_MS 20
+/* How far above all that left for a destination a SYN is whose tuple is not known: what waits in the segments' queue, and a clock's tick. */
+#define STEP_MS 3
 /* How precisely a client's clock is known from its SYN alone. */
 #define JITTER_MS 2
 
@@ -332,6 +334,9 @@ static uint32_t decide_syn(struct datapath *dp, struct records_ref *ref, struct 
 	clock_tuple(dp, &pkt->tuple, &t);
 	if (set->policy == POLICY_UNIFY)
 		decide_set_clock(&in, &set->clock, &t, dest);
+	/* before NAT any SYN may get any external port, also one whose last segment is only now on its way */
+	if (dp->foreign_rules && in.have_high && !ts_after(in.clock, in.high + STEP_MS - 1))
+		in.clock = in.high + STEP_MS;
 	if (r && !decide_is_retransmit(r, &in))
 		extrapolate(r, now);
 	d = decide(r, &in);

@@ -1,0 +1,199 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# queue-datapath.sh - the datapath without BPF: a repaired connection over the death of the daemon, other people's marks, and how `auto`
+# comes to choose it.
+#
+# While the daemon is dead, segments of shifted connections are dropped, never let through without their shift; TCP sends them again.
+
+. "$(dirname "$0")/lib.sh"
+
+MB100=100000000
+FOREIGN_CT=0x40000004 # bits that belong to others
+FOREIGN_PACKET=0x10010
+
+setup() {
+	topology_up 1
+	start_peer
+	masquerade plain
+}
+
+start() { # ARGS
+	must_start_tsnatd --datapath queue "$@"
+}
+
+talk_in_background() { # ARGS of talk
+	rm -f "$TMP/talk" "$TMP/go"
+	spawn "$2" "$TMP/talk" python3 "$here/peer.py" talk "$(server "$1")" 7000 --local-port "$3" "${@:4}"
+	TALK=$SPAWNED
+}
+
+talk_ends() { # TEXT BYTES
+	local status
+
+	wait "$TALK"
+	status=$?
+	forget "$TALK"
+	if [ $status = 0 ] && grep -q "^received $2\$" "$TMP/talk"; then
+		ok "$1"
+	else
+		not_ok "$1" "$(cat "$TMP/talk")"
+	fi
+}
+
+healthy() { # TEXT: nothing refused or discarded since mark
+	is "$1: nothing refused, PAWSEstab 0, PAWSActive 0, no resets" \
+		"$(refused) $(since c1 TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive) $(since_all TcpOutRsts c1 srv)" '0 0 0 0'
+	is "$1: no wrong checksum at either end" "$(since_all TcpInCsumErrors c1 srv)" 0
+}
+
+# Every packet of a whole connection that survives SIGKILL half way, compared on both sides.
+every_packet() { # FAMILY
+	local what="$1: 2 MB both ways, SIGKILL half way" out=$TMP/compare.json captures=()
+
+	setup
+	offload_off c1:eth0 srv:eth0 gw:in1 gw:out
+	arm "$1" c1 20000
+	mark
+	talk "$1" c1 20000 >/dev/null
+	at_least "$1: without tsnatd the server refuses the SYN" "$(refused)" 1
+	start
+	arm "$1" c1 20001
+	mark
+	capture c1 eth0 "$TMP/client.pcap" 2048 'tcp port 7000' --immediate-mode
+	captures+=("$SPAWNED")
+	capture srv eth0 "$TMP/server.pcap" 2048 'tcp port 7000' --immediate-mode
+	captures+=("$SPAWNED")
+	talk_in_background "$1" c1 20001 --bytes 2000000 --pause "$TMP/go"
+	wait_for 10 grep -q '^received' "$TMP/talk"
+	is "$what: connections_shifted is 1" "$(stat_of connections_shifted)" 1
+	stop_tsnatd KILL
+	touch "$TMP/go"
+	sleep 0.5
+	start
+	talk_ends "$what: all arrives" 2000000
+	capture_end "${captures[0]}" "$TMP/client.pcap"
+	capture_end "${captures[1]}" "$TMP/server.pcap"
+	healthy "$what"
+	check_capture "$out" --checksums --client "$TMP/client.pcap" "$TMP/server.pcap"
+	is "$what: shifted by one constant both ways, nothing else changed" \
+		"$(json "$out" connections) $(json "$out" shifted_connections) $(json "$out" violations)" '1 1 0'
+	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
+	at_least "$what: segments compared" "$(json "$out" compared)" 2000
+	is "$what: and over" "$(stat_of connections_shifted)" 0
+	forget_tsnatd
+	fails "$what: nothing is left after --cleanup" test -e "$RUNTIME_DIR/records.map"
+}
+
+# Checksums left to the hardware, segments merged and cut by the kernel; killed and stopped while data flows.
+large() { # FAMILY
+	local what="$1: 100 MB both ways, SIGKILL and SIGTERM on the way"
+
+	setup
+	start
+	arm "$1" c1 20001
+	mark
+	talk_in_background "$1" c1 20001 --bytes $MB100
+	sleep 1
+	stop_tsnatd KILL
+	sleep 0.3
+	start
+	sleep 1
+	stop_tsnatd
+	is "$what: after SIGTERM no new SYN is queued" "$(on gw nft list chain ip tsnatd postrouting 2>/dev/null | grep -c queue)" 0
+	is "$what: but segments of live connections are, for the next start" \
+		"$(on gw nft list table ip tsnatd 2>/dev/null | grep -c 'ct mark.*queue')" 2
+	start
+	talk_ends "$what: all arrives, intact" $MB100
+	# none: what is queued while nobody is there is dropped, not let through
+	healthy "$what"
+	at_least "$what: segments were shifted out" "$(stat_of segments_shifted_out)" 10000
+	at_least "$what: and in" "$(stat_of segments_shifted_in)" 10000
+	note "$what: PAWSEstab of the server $(since srv TcpExtPAWSEstab), dropped for want of room $(stat_of segments_dropped)"
+	stop_tsnatd
+	is "$what: stopped without live connections, its rules are gone" "$(on gw nft list tables | grep -c tsnatd)" 0
+	forget_tsnatd
+}
+
+# Marks of others, set before and looked at behind ours.
+marks() { # FAMILY
+	local what="$1, foreign marks" seen=$TMP/conntrack
+
+	setup
+	on gw nft -f - <<-END
+		table inet foreign {
+			chain before { type filter hook forward priority 0;
+				meta l4proto tcp ct mark set ct mark | $FOREIGN_CT meta mark set $FOREIGN_PACKET; }
+			chain behind { type filter hook postrouting priority 300;
+				oifname "out" meta l4proto tcp meta mark != $FOREIGN_PACKET counter comment "changed"
+				oifname "out" meta l4proto tcp meta mark $FOREIGN_PACKET counter comment "kept"; }
+		}
+	END
+	start
+	arm "$1" c1 20001
+	mark
+	talk "$1" c1 20001 --bytes 100000 >/dev/null
+	on gw conntrack -L -f "$1" 2>/dev/null | grep 'dport=20001' >"$seen"
+	is "$what: the connection was shifted" "$(stat_of syn_shifted)" 1
+	is "$what: in ct mark ours is added, theirs stay" "$(sed -n 's/.* mark=\([0-9]*\).*/\1/p' "$seen" | tail -n 1)" \
+		$((FOREIGN_CT | 0x20000))
+	is "$what: the packet mark behind our rules is what it was" \
+		"$(on gw nft list table inet foreign | grep -c 'packets 0 .*changed')" 1
+	at_least "$what: of the packets that passed" \
+		"$(on gw nft list table inet foreign | sed -n 's/.*packets \([0-9]*\) .*kept.*/\1/p')" 20
+	healthy "$what"
+	forget_tsnatd
+}
+
+# A mask of the administrator's.
+mask() {
+	setup
+	printf 'mark_mask = 0x800000;\ndatapath = "queue";\n' >"$TMP/tsnatd.conf"
+	must_start_tsnatd -c "$TMP/tsnatd.conf"
+	arm ipv4 c1 20001
+	talk ipv4 c1 20001 >/dev/null
+	is "mark_mask: the bits that are set" \
+		"$(on gw conntrack -L 2>/dev/null | grep 'dport=20001' | sed -n 's/.* mark=\([0-9]*\).*/\1/p' | tail -n 1)" $((0x800000))
+	forget_tsnatd
+}
+
+# auto, where BPF is not to be had
+automatic() {
+	local real=$TSNATD
+
+	setup
+	: >"$LOG"
+	: >"$TMP/no-directory"
+	PIN_DIR=$TMP/no-directory/pins must_start_tsnatd
+	is "auto, unusable bpffs: comes up on the queue datapath" "$(ctl status --json | grep -c '"datapath": *"queue"')" 1
+	is "auto, unusable bpffs: says so in one line" "$(grep -c 'using the datapath queue' "$LOG")" 1
+	arm ipv4 c1 20001
+	mark
+	talk ipv4 c1 20001 >/dev/null
+	is "auto, unusable bpffs: and repairs" "$(refused)" 0
+	stop_tsnatd
+	: >"$LOG"
+	if command -v setpriv >/dev/null; then
+		printf '#!/bin/sh\nexec setpriv --bounding-set -bpf,-sys_admin --inh-caps -bpf,-sys_admin %s "$@"\n' "$TSNATD" >"$TMP/no-bpf"
+		chmod +x "$TMP/no-bpf"
+		TSNATD=$TMP/no-bpf must_start_tsnatd
+		is "auto, without CAP_BPF: says so in one line" "$(grep -c 'using the datapath queue' "$LOG")" 1
+		TSNATD=$real
+	else
+		ok "auto, without CAP_BPF # SKIP no setpriv"
+	fi
+	stop_tsnatd
+	start_tsnatd --datapath queue --decide kernel
+	is "--decide kernel with the queue datapath is a usage error" "$TSNATD_STATUS" 2
+}
+
+need_daemon
+begin
+every_packet ipv4
+every_packet ipv6
+large ipv4
+large ipv6
+marks ipv4
+marks ipv6
+mask
+automatic
+finish
