@@ -1,0 +1,747 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The clocks of policy "unify", and the decision that rides on them, on simulated time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/decide.h"
+
+#define HOLD 300000u
+#define START 1000000u /* ms of the boot clock */
+#define HOUR 3600000u
+#define DAY (24 * HOUR)
+
+#define assert_after(a, b) assert_true((int32_t)((uint32_t)(a) - (uint32_t)(b)) > 0)
+#define assert_not_before(a, b) assert_true((int32_t)((uint32_t)(a) - (uint32_t)(b)) >= 0)
+
+static const struct tsclock clock_of_destinations = {
+	.key = { 0x0706050403020100, 0x0f0e0d0c0b0a0908 },
+	.scope = SCOPE_DESTINATION,
+};
+
+/* 198.51.100.EXT : PORT -> 192.0.2.DST : 80 */
+static struct tuple tuple(uint8_t ext, uint16_t port, uint8_t dst)
+{
+	const uint8_t from[4] = { 198, 51, 100, ext }, to[4] = { 192, 0, 2, dst };
+	struct tuple t = { .sport_be = __builtin_bswap16(port), .dport_be = __builtin_bswap16(80) };
+
+	wire_map4(t.src, from);
+	wire_map4(t.dst, to);
+	return t;
+}
+
+/* --- the hash --- */
+
+/* From the authors' reference implementation: key 00 01 .. 0f, message 00 01 .. of that many bytes. */
+static void test_siphash_vectors(void **state)
+{
+	static const uint64_t expected[] = {
+		0x726fdb47dd0e0e31, 0x93f5f5799a932462, 0x3f2acc7f57c29bdb, 0xb8ad50c6f649af94,
+		0x7127512f72f27cce, 0x0e3ea96b5304a7d0, 0xe612a3cb9ecba951, 0xb78dbfaf3a8d83bd,
+	};
+	const struct siphash_key key = { 0x0706050403020100, 0x0f0e0d0c0b0a0908 };
+	__u64 words[8];
+
+	(void)state;
+	for (__u64 i = 0; i < 8; i++)
+		words[i] = 0x0706050403020100 + i * 0x0808080808080808;
+	for (uint32_t n = 0; n < 8; n++)
+		assert_int_equal(siphash(&key, words, n), expected[n]);
+}
+
+/* --- whose clock it is --- */
+
+static void test_scope_destination(void **state)
+{
+	const struct tsclock c = clock_of_destinations;
+	const struct tuple t = tuple(1, 20000, 2);
+	uint32_t reading = tsclock_keyed(&c, &t, START);
+	struct tuple other;
+
+	(void)state;
+	other = tuple(1, 20001, 2);
+	assert_int_equal(tsclock_keyed(&c, &other, START), reading);
+	other.dport_be = __builtin_bswap16(443);
+	assert_int_equal(tsclock_keyed(&c, &other, START), reading);
+	/* another server, another address of our own, the same two the other way round */
+	other = tuple(1, 20000, 3);
+	assert_int_not_equal(tsclock_keyed(&c, &other, START), reading);
+	other = tuple(2, 20000, 2);
+	assert_int_not_equal(tsclock_keyed(&c, &other, START), reading);
+	tuple_reverse(&other, &t);
+	assert_int_not_equal(tsclock_keyed(&c, &other, START), reading);
+}
+
+static void test_scope_tuple(void **state)
+{
+	struct tsclock c = clock_of_destinations;
+	const struct tuple t = tuple(1, 20000, 2);
+	struct tuple other;
+	uint32_t reading;
+
+	(void)state;
+	c.scope = SCOPE_TUPLE;
+	reading = tsclock_keyed(&c, &t, START);
+	assert_int_equal(tsclock_keyed(&c, &t, START), reading);
+	other = tuple(1, 20001, 2);
+	assert_int_not_equal(tsclock_keyed(&c, &other, START), reading);
+	other = t;
+	other.dport_be = __builtin_bswap16(443);
+	assert_int_not_equal(tsclock_keyed(&c, &other, START), reading);
+	other = tuple(1, 20000, 3);
+	assert_int_not_equal(tsclock_keyed(&c, &other, START), reading);
+	other = tuple(2, 20000, 2);
+	assert_int_not_equal(tsclock_keyed(&c, &other, START), reading);
+
+	/* a tuple without ports tells nothing about the destination's clock */
+	other = t;
+	other.sport_be = other.dport_be = 0;
+	reading = tsclock_keyed(&c, &other, START);
+	c.scope = SCOPE_DESTINATION;
+	assert_int_not_equal(tsclock_keyed(&c, &other, START), reading);
+}
+
+/* Readings of neighbours are spread over the range: a server cannot tell one destination's clock from another's. */
+static void test_key(void **state)
+{
+	struct tsclock c = clock_of_destinations;
+	unsigned int quarter[4] = { 0 };
+	struct tuple t = tuple(1, 20000, 2);
+	uint32_t reading = tsclock_keyed(&c, &t, START);
+
+	(void)state;
+	c.key.k0 ^= 1;
+	assert_int_not_equal(tsclock_keyed(&c, &t, START), reading);
+	c = clock_of_destinations;
+	c.key.k1 ^= 1ull << 63;
+	assert_int_not_equal(tsclock_keyed(&c, &t, START), reading);
+	for (unsigned int i = 0; i < 256; i++) {
+		t = tuple(1, 20000, (uint8_t)i);
+		quarter[tsclock_keyed(&clock_of_destinations, &t, START) >> 30]++;
+	}
+	for (int i = 0; i < 4; i++)
+		assert_in_range(quarter[i], 32, 96);
+}
+
+static void test_rate_and_base(void **state)
+{
+	struct tsclock c = clock_of_destinations;
+	const struct tuple t = tuple(1, 20000, 2);
+	uint32_t at_zero = tsclock_keyed(&c, &t, 0);
+
+	(void)state;
+	for (uint32_t ms = 1; ms; ms <<= 1)
+		assert_int_equal(tsclock_keyed(&c, &t, ms), at_zero + ms);
+	/* through 0, and past the wrap of the boot clock itself */
+	assert_int_equal(tsclock_keyed(&c, &t, -at_zero), 0);
+	assert_int_equal(tsclock_keyed(&c, &t, 0xffffffff) + 1, at_zero);
+	c.base_ms = 12345;
+	assert_int_equal(tsclock_keyed(&c, &t, 0), at_zero + 12345);
+	/* a reboot: the boot clock starts again, the base makes up for it */
+	c.base_ms = 40 * DAY;
+	assert_int_equal(tsclock_keyed(&c, &t, 10), at_zero + 40 * DAY + 10);
+}
+
+/* --- a destination's own clock --- */
+
+static void test_destination_clock(void **state)
+{
+	const uint64_t high = RECORD_LAST(5000, START);
+
+	(void)state;
+	/* nothing has left: the keyed clock; then on from what left, whatever the keyed clock says */
+	assert_int_equal(tsclock_destination(0, 777, START), 777);
+	assert_int_equal(tsclock_destination(high, 777, START), 5000);
+	assert_int_equal(tsclock_destination(high, 777, START + 250), 5250);
+	assert_int_equal(tsclock_destination(high, 777, START + DAY), 5000 + DAY);
+	/* a stamp from another processor's future is now */
+	assert_int_equal(tsclock_destination(high, 777, START - 3), 5000);
+	/* over both wraps */
+	assert_int_equal(tsclock_destination(RECORD_LAST(0xfffffff0, 0xfffffff0), 0, 0x10), 0x10);
+	/* a first TSval of 0 at time 0 cannot be told from none; it costs nothing: the keyed clock is there already */
+	assert_int_equal(tsclock_destination(RECORD_LAST(0, 0), 42, 1), 42);
+}
+
+/* How far TSVAL, leaving at NOW, takes the clock along. */
+static uint32_t pushed(uint64_t high, uint32_t tsval, uint32_t now)
+{
+	return tsclock_destination(tsclock_advance(high, tsval, now), 0, now) - tsclock_destination(high, 0, now);
+}
+
+static void test_advance(void **state)
+{
+	const uint64_t high = RECORD_LAST(5000, START);
+
+	(void)state;
+	assert_int_equal(tsclock_advance(0, 5000, START), high);
+	/* what the clock shows anyway does not move it */
+	assert_int_equal(tsclock_advance(high, 5000, START), high);
+	assert_int_equal(pushed(high, 5100, START + 100), 0);
+	assert_int_equal(pushed(high, 5099, START + 100), 0);
+	/* what is ahead does */
+	assert_int_equal(tsclock_advance(high, 5101, START + 100), RECORD_LAST(5101, START + 100));
+	assert_int_equal(tsclock_advance(high, 1005000, START + 1000), RECORD_LAST(1005000, START + 1000));
+	/* over the wrap */
+	assert_int_equal(tsclock_advance(RECORD_LAST(0xffffffff, START), 9, START), RECORD_LAST(9, START));
+	/* but by no more than half of half the range, however long it was silent: that is a slow clock which fell behind */
+	assert_int_equal(pushed(high, 5000u - 26 * DAY, START + 100), 0);
+	assert_int_equal(pushed(high, 5000u - 26 * DAY, START + 10 * DAY), 0);
+}
+
+/* A client with a clock of 2 Hz whose connection is older than 25 days: its TSvals lie before the clock, not ahead of it. */
+static void test_slow_clock_does_not_push(void **state)
+{
+	const uint32_t syn = 0x90000000; /* that connection's SYN got the clock's reading; at 2 Hz it goes on from there */
+
+	(void)state;
+	for (uint32_t day = 1; day < 37; day++) {
+		uint32_t now = START + day * DAY, slow = syn + day * 2 * 86400;
+
+		/* the clock was pushed ahead a moment ago, a day ago, or never since */
+		assert_int_equal(pushed(RECORD_LAST(syn + day * DAY, now - 1), slow, now), 0);
+		assert_int_equal(pushed(RECORD_LAST(syn + (day - 1) * DAY, now - DAY), slow, now), 0);
+		if (day <= 24)
+			assert_int_equal(pushed(RECORD_LAST(syn, START), slow, now), 0);
+	}
+}
+
+/*
+ * Nothing ever runs ahead of the clock where all clients have slow ones, so nothing pushes it. It goes on all the same, also when that
+ * lasts longer than 32 bits of milliseconds count.
+ */
+static void test_weeks_without_push(void **state)
+{
+	uint64_t high = 0;
+	uint32_t last = 0;
+
+	(void)state;
+	for (uint32_t hour = 0; hour < 60 * 24; hour++) {
+		uint32_t now = START + hour * HOUR, tsval = tsclock_destination(high, 4000000000u, now);
+
+		if (hour)
+			assert_int_equal(tsval - last, HOUR);
+		last = tsval;
+		high = tsclock_advance(high, tsval, now);	      /* a SYN */
+		high = tsclock_advance(high, tsval + 2, now + 1000); /* and a segment, by a clock of 2 Hz */
+	}
+}
+
+/* --- the gateway, as its egress program puts the parts together, and what servers make of it --- */
+
+#define TUPLES 64
+#define CLIENTS 24
+
+struct client {
+	uint32_t hz, offset;
+};
+
+struct connection {
+	struct record r;
+	bool known; /* there is a record */
+	bool open;
+	uint32_t client;
+	uint32_t shift; /* what its first SYN got */
+	/* a server that compares per tuple, and forgets when the gateway may */
+	bool has_last;
+	uint32_t last;
+	uint64_t seen_ms;
+};
+
+struct world {
+	struct tsclock clock;
+	enum policy policy;
+	uint64_t now_ms;
+	uint32_t isn;
+	struct client clients[CLIENTS];
+	struct connection tuples[TUPLES];
+	struct destination destination; /* all tuples have the same one */
+
+	/* a server that compares per source address, as Linux did with tcp_tw_recycle (tcp_v4_conn_request in 2.6 to 4.11) */
+	bool address_has_last;
+	uint32_t address_last;
+
+	uint32_t syns, shifted, refused_per_tuple, refused_per_address, retransmitted;
+};
+
+static uint32_t now32(const struct world *w)
+{
+	return (uint32_t)w->now_ms;
+}
+
+static struct tuple tuple_number(uint32_t i)
+{
+	return tuple(1, (uint16_t)(20000 + i), 2);
+}
+
+/* What the client's clock shows. Never 0, which would stand for "no timestamps". */
+static uint32_t client_tsval(const struct world *w, uint32_t client)
+{
+	const struct client *c = &w->clients[client];
+	uint32_t v = c->offset + (uint32_t)(w->now_ms * c->hz / 1000);
+
+	return v ? v : 1;
+}
+
+static void server_sees(struct world *w, struct connection *c, uint32_t tsval)
+{
+	if (!c->has_last || ts_after(tsval, c->last))
+		c->last = tsval;
+	if (!w->address_has_last || ts_after(tsval, w->address_last))
+		w->address_last = tsval;
+	c->has_last = w->address_has_last = true;
+	c->seen_ms = w->now_ms;
+}
+
+static struct decide_input input_for(const struct world *w, uint32_t i, uint32_t isn, uint32_t tsval)
+{
+	const struct tuple t = tuple_number(i);
+	struct decide_input in = {
+		.isn = isn, .tsval = tsval, .now_ms = now32(w), .hold_ms = HOLD, .policy = w->policy,
+	};
+
+	if (w->policy == POLICY_UNIFY)
+		decide_set_clock(&in, &w->clock, &t, &w->destination);
+	return in;
+}
+
+static bool destinations_have_clocks(const struct world *w)
+{
+	return w->policy == POLICY_UNIFY && w->clock.scope == SCOPE_DESTINATION;
+}
+
+static void claim(struct world *w, struct connection *c, const struct decide_input *in, uint32_t shift)
+{
+	uint32_t base = 0;
+	bool has_base = decide_next_base(c->known ? &c->r : NULL, in->now_ms, HOLD, &base);
+
+	c->r = (struct record){
+		.last = RECORD_LAST(in->tsval + shift, in->now_ms),
+		.state = has_base ? RECORD_BASE : 0,
+		.base = base,
+		.shift = shift,
+		.isn = in->isn,
+		.syn_tsval = in->tsval + shift,
+		.seen_ms = in->now_ms,
+		.syn_ms = in->now_ms,
+	};
+	c->known = true;
+	if (destinations_have_clocks(w))
+		w->destination.high = tsclock_advance(w->destination.high, in->tsval + shift, in->now_ms);
+}
+
+/* A new connection's SYN leaves and arrives. Returns its TSval on the wire. */
+static uint32_t connect_at(struct world *w, uint32_t i, uint32_t client)
+{
+	struct connection *c = &w->tuples[i];
+	struct decide_input in = input_for(w, i, ++w->isn, client_tsval(w, client));
+	struct decision d = decide(c->known ? &c->r : NULL, &in);
+	uint32_t tsval = in.tsval + d.shift;
+
+	assert_int_equal(d.kind, DECISION_NEW);
+	assert_int_not_equal(tsval, 0);
+	claim(w, c, &in, d.shift);
+	w->syns++;
+	w->shifted += d.shift != 0;
+	if (c->has_last && w->now_ms - c->seen_ms > HOLD)
+		c->has_last = false;
+	if (c->has_last && !ts_after(tsval, c->last))
+		w->refused_per_tuple++;
+	if (w->address_has_last && (int32_t)(w->address_last - tsval) > 1)
+		w->refused_per_address++;
+	server_sees(w, c, tsval);
+	c->client = client;
+	c->shift = d.shift;
+	c->open = true;
+	return tsval;
+}
+
+static void retransmit(struct world *w, struct connection *c)
+{
+	uint32_t i = (uint32_t)(c - w->tuples);
+	struct decide_input in = input_for(w, i, c->r.isn, client_tsval(w, c->client));
+	struct decision d = decide(&c->r, &in);
+
+	assert_int_equal(d.kind, DECISION_RETRANSMIT);
+	assert_int_equal(d.shift, c->shift);
+	c->r.seen_ms = in.now_ms;
+	c->r.last = record_advance(c->r.last, in.tsval + d.shift, in.now_ms);
+	if (destinations_have_clocks(w))
+		w->destination.high = tsclock_advance(w->destination.high, in.tsval + d.shift, in.now_ms);
+	server_sees(w, c, in.tsval + d.shift);
+	w->retransmitted++;
+}
+
+static void answer(struct world *w, struct connection *c)
+{
+	c->r.state |= RECORD_ANSWERED;
+	c->r.seen_ms = now32(w);
+}
+
+/* An outbound segment. Returns its TSval on the wire. */
+static uint32_t segment(struct world *w, struct connection *c)
+{
+	uint32_t tsval = client_tsval(w, c->client) + c->r.shift, now = now32(w);
+	uint64_t moved = record_advance(c->r.last, tsval, now);
+
+	assert_int_equal(c->r.shift, c->shift);
+	c->r.seen_ms = now;
+	if (c->r.state & RECORD_ANSWERED)
+		c->r.state |= RECORD_ESTABLISHED;
+	/* as advance_last() in the egress program: a wild TSval takes nobody along */
+	if ((moved != c->r.last || !ts_after(tsval, RECORD_LAST_TSVAL(moved))) && destinations_have_clocks(w))
+		w->destination.high = tsclock_advance(w->destination.high, tsval, now);
+	c->r.last = moved;
+	server_sees(w, c, tsval);
+	return tsval;
+}
+
+/* A segment outside the window, which the server drops: nothing is to believe it. */
+static void wild_segment(struct world *w, struct connection *c, uint32_t ahead)
+{
+	uint32_t tsval = client_tsval(w, c->client) + c->r.shift + ahead, now = now32(w);
+	uint64_t moved = record_advance(c->r.last, tsval, now);
+
+	assert_int_equal(moved, c->r.last);
+	assert_true(ts_after(tsval, RECORD_LAST_TSVAL(moved)));
+	c->r.seen_ms = now;
+}
+
+static void finish(struct world *w, struct connection *c)
+{
+	segment(w, c);
+	c->r.state |= RECORD_FIN_OUT | RECORD_FIN_IN | RECORD_ESTABLISHED;
+	c->open = false;
+}
+
+static struct world new_world(enum policy policy, enum scope scope)
+{
+	static const uint32_t hz[] = { 2, 10, 100, 250, 1000, 1000000 };
+	struct world w = { .clock = clock_of_destinations, .policy = policy, .now_ms = START };
+
+	w.clock.scope = scope;
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		w.clients[i] = (struct client){ .hz = hz[i % 6], .offset = (uint32_t)random() << 1 };
+	return w;
+}
+
+/* CASES 8: two hosts behind one address, different ports, a server that compares per address. */
+static void test_two_hosts_one_address(void **state)
+{
+	struct world w = new_world(POLICY_REPAIR, SCOPE_DESTINATION);
+
+	(void)state;
+	w.clients[0] = (struct client){ .hz = 1000, .offset = 3000000000u };
+	w.clients[1] = (struct client){ .hz = 1000, .offset = 1000000000u };
+	for (uint32_t n = 0; n < 10; n++) {
+		connect_at(&w, n, n % 2);
+		w.now_ms += 100;
+	}
+	assert_int_equal(w.refused_per_tuple, 0);
+	assert_int_equal(w.refused_per_address, 5); /* the host with the lower clock, each time */
+
+	w = new_world(POLICY_UNIFY, SCOPE_DESTINATION);
+	w.clients[0] = (struct client){ .hz = 1000, .offset = 3000000000u };
+	w.clients[1] = (struct client){ .hz = 1000, .offset = 1000000000u };
+	for (uint32_t n = 0; n < 1000; n++) {
+		connect_at(&w, n % TUPLES, n % 2);
+		answer(&w, &w.tuples[n % TUPLES]);
+		finish(&w, &w.tuples[n % TUPLES]);
+		w.now_ms += (uint32_t)random() % 100;
+	}
+	assert_int_equal(w.refused_per_address, 0);
+	assert_int_equal(w.refused_per_tuple, 0);
+	assert_int_equal(w.syns, 1000);
+}
+
+/* The clock goes on from the highest TSval that a 1 MHz client reached, and new connections start above it. */
+static void test_rides_on_fast_client(void **state)
+{
+	struct world w = new_world(POLICY_UNIFY, SCOPE_DESTINATION);
+	uint32_t last, tsval;
+
+	(void)state;
+	w.clients[0].hz = 1000000;
+	w.clients[1].hz = 1000;
+	connect_at(&w, 0, 0);
+	answer(&w, &w.tuples[0]);
+	for (int n = 0; n < 60; n++) {
+		w.now_ms += 1000;
+		last = segment(&w, &w.tuples[0]);
+		w.now_ms += 7;
+		tsval = connect_at(&w, 1, 1);
+		assert_int_equal(tsval, last + 7);
+		answer(&w, &w.tuples[1]);
+		finish(&w, &w.tuples[1]);
+	}
+	assert_int_equal(w.refused_per_address, 0);
+}
+
+/*
+ * The fast client was silent for a while, in which others connected, one of them with a fast clock, too: its next segment takes the
+ * destination's clock along all the same.
+ */
+static void test_rides_on_fast_client_that_was_silent(void **state)
+{
+	static const uint32_t silence_ms[] = { 1000, 3000, 60000, 300000 };
+
+	(void)state;
+	for (size_t k = 0; k < 2 * sizeof(silence_ms) / sizeof(silence_ms[0]); k++) {
+		struct world w = new_world(POLICY_UNIFY, SCOPE_DESTINATION);
+		uint32_t last, tsval;
+
+		w.clients[0].hz = 1000000;
+		w.clients[1].hz = k % 2 ? 1000000 : 1000;
+		connect_at(&w, 0, 0);
+		answer(&w, &w.tuples[0]);
+		segment(&w, &w.tuples[0]);
+		for (uint32_t n = 0; n < 10; n++) {
+			w.now_ms += silence_ms[k / 2] / 10 - 20;
+			connect_at(&w, 1 + n, 1);
+			answer(&w, &w.tuples[1 + n]);
+			w.now_ms += 20;
+			finish(&w, &w.tuples[1 + n]);
+		}
+		last = segment(&w, &w.tuples[0]);
+		w.now_ms += 5;
+		tsval = connect_at(&w, 20, 1);
+		assert_after(tsval, last);
+		assert_int_equal(w.refused_per_address, 0);
+		assert_int_equal(w.refused_per_tuple, 0);
+	}
+}
+
+/* A record's floor far ahead of the clock (the clock was evicted or restored): that SYN takes the clock along. */
+static void test_rides_on_floor(void **state)
+{
+	struct world w = new_world(POLICY_UNIFY, SCOPE_DESTINATION);
+	uint32_t tsval;
+
+	(void)state;
+	connect_at(&w, 0, 0);
+	w.tuples[1] = (struct connection){
+		.r = { .last = RECORD_LAST(w.address_last + 50000000, START), .seen_ms = START },
+		.known = true,
+	};
+	w.now_ms += 100;
+	tsval = connect_at(&w, 1, 0);
+	assert_after(tsval, RECORD_LAST_TSVAL(w.tuples[1].r.last) - 1);
+	w.now_ms += 100;
+	assert_after(connect_at(&w, 2, 0), tsval);
+	assert_int_equal(w.refused_per_address, 0);
+}
+
+/* A decision of the daemon that meanwhile fell behind what left for the destination is redone at egress. */
+static void test_stale_proposal(void **state)
+{
+	struct world w = new_world(POLICY_UNIFY, SCOPE_DESTINATION);
+	struct decide_input in;
+	uint32_t shift;
+
+	(void)state;
+	w.clients[0].hz = 1000000;
+	connect_at(&w, 0, 0);
+	answer(&w, &w.tuples[0]);
+	w.now_ms += 10;
+	in = input_for(&w, 1, 7777, 123);
+	shift = decide(NULL, &in).shift;
+	assert_true(decide_is_above(NULL, &in, shift));
+	segment(&w, &w.tuples[0]); /* 10 000 ticks on */
+	in = input_for(&w, 1, 7777, 123);
+	assert_false(decide_is_above(NULL, &in, shift));
+	assert_true(decide_is_above(NULL, &in, decide(NULL, &in).shift));
+	/* under the other scope nobody else's connection matters */
+	w.clock.scope = SCOPE_TUPLE;
+	in = input_for(&w, 1, 7777, 123);
+	assert_false(in.have_high);
+	assert_true(decide_is_above(NULL, &in, shift));
+}
+
+/* Through 0, which no SYN may carry, and over the wrap of the boot clock. */
+static void test_through_zero(void **state)
+{
+	struct world w = new_world(POLICY_UNIFY, SCOPE_DESTINATION);
+	const struct tuple t = tuple_number(0);
+	uint32_t last = 0;
+
+	(void)state;
+	w.now_ms = 0x1fffffff0; /* the boot clock's 32 bits wrap in a moment */
+	w.clock.base_ms -= tsclock_keyed(&w.clock, &t, now32(&w)) + 100; /* and the clock passes 0 soon after */
+	for (uint32_t n = 0; n < 300; n++) {
+		uint32_t tsval = connect_at(&w, n % 4, 4);
+
+		if (n)
+			assert_not_before(tsval, last);
+		last = tsval;
+		w.now_ms++;
+	}
+	assert_int_equal(w.refused_per_tuple, 0);
+	assert_int_equal(w.refused_per_address, 0);
+}
+
+/* The machine sleeps, the boot clock does not: the server counted that time, too. */
+static void test_suspend(void **state)
+{
+	struct world w = new_world(POLICY_UNIFY, SCOPE_DESTINATION);
+	uint32_t before = connect_at(&w, 0, 4), after;
+
+	(void)state;
+	w.now_ms += 9 * HOUR;
+	after = connect_at(&w, 1, 4);
+	assert_int_equal(after - before, 9 * HOUR);
+	after = connect_at(&w, 0, 4);
+	assert_int_equal(w.refused_per_tuple + w.refused_per_address, 0);
+	(void)after;
+}
+
+/* No wall clock comes in anywhere; what may step is the reading of one processor against another's, by microseconds. */
+static void test_processors_disagree(void **state)
+{
+	struct world w = new_world(POLICY_UNIFY, SCOPE_DESTINATION);
+
+	(void)state;
+	for (uint32_t n = 0; n < 10000; n++) {
+		w.now_ms += 1;
+		w.now_ms -= n % 3 == 0;
+		connect_at(&w, n % TUPLES, 4);
+		answer(&w, &w.tuples[n % TUPLES]);
+		w.now_ms += 1;
+		finish(&w, &w.tuples[n % TUPLES]);
+		w.now_ms -= 1;
+	}
+	assert_int_equal(w.refused_per_tuple, 0);
+	assert_int_equal(w.refused_per_address, 0);
+}
+
+/*
+ * A reboot, for the clock's part (state-test.c has the file's): the boot clock starts again, records and destinations may be gone, and
+ * the base is what was saved, and more. A server compares against what it saw before.
+ */
+static void test_reboot(void **state)
+{
+	const uint32_t reserve = 90000; /* one interval between saves, and slack */
+
+	(void)state;
+	for (uint32_t up = 1; up < 60 * DAY; up += 13 * HOUR) {
+		struct tsclock c = clock_of_destinations;
+		const struct tuple t = tuple_number(0);
+		uint32_t before, after, saved;
+
+		c.base_ms = up * 7;
+		saved = c.base_ms + up;
+		before = tsclock_keyed(&c, &t, up + 60000); /* a crash just before the next save */
+		c.base_ms = saved + reserve - 3000; /* up again after 3 s, by its own clock */
+		after = tsclock_keyed(&c, &t, 3000);
+		assert_after(after, before);
+		assert_true(after - before <= reserve); /* never by half the range */
+	}
+}
+
+/* --- a million operations --- */
+
+#define OPERATIONS 1000000
+
+/*
+ * Naive servers: one remembers the highest TSval per tuple for the hold time, the other per address for good. Everything that left counts as
+ * seen. What is not in here: silence of more than minutes under a 1 MHz clock, after which TSvals mean nothing to anybody.
+ */
+static void one_operation(struct world *w)
+{
+	uint32_t what = (uint32_t)random() % 100;
+	struct connection *c = &w->tuples[random() % TUPLES];
+
+	if (what < 45 && !c->open) {
+		connect_at(w, (uint32_t)(c - w->tuples), (uint32_t)random() % CLIENTS);
+		/* a SYN sent again: by a client as fast as the clock, or that SYN is behind others' by its own choice */
+		if (what < 3 && w->clients[c->client].hz >= 1000) {
+			w->now_ms += 1000;
+			retransmit(w, c);
+		}
+		if (what > 3)
+			answer(w, c);
+	} else if (what < 80 && c->open) {
+		segment(w, c);
+	} else if (what == 80 && c->open) {
+		wild_segment(w, c, 1u << 30);
+	} else if (what < 99 && c->open) {
+		finish(w, c);
+	} else if (what == 99 && c->open) {
+		/* the client vanishes, and another one gets the tuple */
+		c->open = false;
+	}
+	/* mostly bursts, sometimes seconds, rarely minutes */
+	what = (uint32_t)random() % 10000;
+	w->now_ms += what < 7000 ? 0 : what < 9900 ? what % 20 : what < 9999 ? what % 100 * 30 : 100000;
+}
+
+static void million(enum policy policy, enum scope scope, struct world *ret)
+{
+	struct world w;
+
+	srandom(policy * 10 + scope + 1);
+	w = new_world(policy, scope);
+	w.now_ms = 0x100000000 - 3 * HOUR; /* the 32 bits of time wrap on the way */
+	for (uint32_t n = 0; n < OPERATIONS; n++)
+		one_operation(&w);
+	*ret = w;
+}
+
+static void test_million_destination(void **state)
+{
+	struct world w;
+
+	(void)state;
+	million(POLICY_UNIFY, SCOPE_DESTINATION, &w);
+	assert_true(w.syns > OPERATIONS / 10 && w.retransmitted > 1000 && w.now_ms >> 32);
+	assert_int_equal(w.refused_per_tuple, 0);
+	assert_int_equal(w.refused_per_address, 0);
+}
+
+static void test_million_tuple(void **state)
+{
+	struct world w;
+
+	(void)state;
+	million(POLICY_UNIFY, SCOPE_TUPLE, &w);
+	assert_true(w.syns > OPERATIONS / 10 && w.now_ms >> 32);
+	assert_int_equal(w.refused_per_tuple, 0);
+	/* that server does refuse under the other scope and policy, or the test above would show nothing */
+	assert_true(w.refused_per_address > w.syns / 10);
+	million(POLICY_REPAIR, SCOPE_DESTINATION, &w);
+	assert_int_equal(w.refused_per_tuple, 0);
+	assert_true(w.refused_per_address > w.syns / 10);
+	assert_true(w.shifted < w.syns && w.shifted > w.syns / 10);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_siphash_vectors),
+		cmocka_unit_test(test_scope_destination),
+		cmocka_unit_test(test_scope_tuple),
+		cmocka_unit_test(test_key),
+		cmocka_unit_test(test_rate_and_base),
+		cmocka_unit_test(test_destination_clock),
+		cmocka_unit_test(test_advance),
+		cmocka_unit_test(test_slow_clock_does_not_push),
+		cmocka_unit_test(test_weeks_without_push),
+		cmocka_unit_test(test_two_hosts_one_address),
+		cmocka_unit_test(test_rides_on_fast_client),
+		cmocka_unit_test(test_rides_on_fast_client_that_was_silent),
+		cmocka_unit_test(test_rides_on_floor),
+		cmocka_unit_test(test_stale_proposal),
+		cmocka_unit_test(test_through_zero),
+		cmocka_unit_test(test_suspend),
+		cmocka_unit_test(test_processors_disagree),
+		cmocka_unit_test(test_reboot),
+		cmocka_unit_test(test_million_destination),
+		cmocka_unit_test(test_million_tuple),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
