@@ -121,5 +121,7 @@ for decide in queue kernel; do
 	away $decide KILL
 	away $decide STOP
 done
+untouched ipv4 no-bpf
+untouched ipv6 no-bpf
 all_hung
 finish

@@ -109,6 +109,7 @@ for rfc1337 in 0 1; do
 	done
 	setup $rfc1337
 	with ipv4 $rfc1337 kernel
+	with ipv6 $rfc1337 no-bpf
 done
 unheard ipv4
 unheard ipv6

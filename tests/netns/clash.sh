@@ -20,15 +20,15 @@ waiting() { # N: so many packets are in the queue
 	[ "$(on gw awk '{ n += $3 } END { print n + 0 }' /proc/net/netfilter/nfnetlink_queue)" = "$1" ]
 }
 
-# clash FAMILY WINNER LOSER
+# clash FAMILY WINNER LOSER queue|no-bpf
 clash() {
-	local what="$1, $2 before $3" winner loser captures=() out=$TMP/check.json
+	local what="$1, $4: $2 before $3" winner loser captures=() out=$TMP/check.json
 
 	topology_up 2
 	start_peer
 	masquerade plain $PORT $PORT
 	offload_off c1:eth0 c2:eth0 srv:eth0 gw:in1 gw:in2 gw:out
-	must_start_tsnatd $(how queue)
+	must_start_tsnatd $(how "$4")
 	arm "$1" "$2" $PORT # the tuple has a last TSval that the winner's clock is below
 	rm -f "$TMP/go"
 	mark
@@ -78,8 +78,10 @@ clash() {
 
 need_daemon
 begin
-clash ipv4 c1 c2
-clash ipv4 c2 c1
-clash ipv6 c1 c2
-clash ipv6 c2 c1
+clash ipv4 c1 c2 queue
+clash ipv4 c2 c1 queue
+clash ipv6 c1 c2 queue
+clash ipv6 c2 c1 queue
+clash ipv4 c1 c2 no-bpf
+clash ipv6 c2 c1 no-bpf
 finish

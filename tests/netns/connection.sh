@@ -132,6 +132,8 @@ small() {
 	wait_for 10 grep -q '^received' "$TMP/talk"
 	is "$what: connections_shifted is 1" "$(stat_of connections_shifted)" 1
 	stop_tsnatd KILL
+	# without BPF programs nothing applies the shift until the next start
+	[ "$2" != no-bpf ] || must_start_tsnatd $(how "$2")
 	touch "$TMP/go"
 	talk_ends "$what: all arrives" 2000000
 	both_captures_end
@@ -180,6 +182,8 @@ need_daemon
 begin
 small ipv4 queue
 small ipv6 kernel
+small ipv4 no-bpf
+small ipv6 no-bpf
 large ipv4 kernel
 large ipv6 queue
 retransmission ipv4 queue server
@@ -188,4 +192,6 @@ retransmission ipv4 queue restart
 retransmission ipv6 queue kill
 retransmission ipv4 kernel server
 retransmission ipv6 kernel gateway
+retransmission ipv4 no-bpf server
+retransmission ipv6 no-bpf restart
 finish

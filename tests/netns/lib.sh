@@ -229,7 +229,17 @@ topology_up() {
 		ip -n $RUN-c$n route add default via 10.77.$n.1
 		ip -n $RUN-c$n route add default via fd77:$n::1
 	done
+	wait_for 5 links_up || die "no carrier"
 	conntrack_for_old_kernels
+}
+
+# Until the kernel has noticed the carrier it drops what is sent, and neighbour discovery tries again only after a second.
+links_up() {
+	local ns
+
+	for ns in "${NAMESPACES[@]}"; do
+		! ip -n "$ns" -o link show | grep -v 'lo:' | grep -v 'state UP' || return 1
+	done
 }
 
 # Before 6.2 the NAT does not reuse the port of a closed connection while conntrack remembers it, which by default is longer than a

@@ -9,7 +9,7 @@
 . "$(dirname "$0")/lib.sh"
 
 CONNECTIONS=21000 # beyond the first use of each port
-HANDFUL=5
+HANDFUL=10 # where 20 000 connections without tsnatd have thousands
 
 # setup WHO TIMESTAMPS: SENDERS are the namespaces that connect
 setup() {
@@ -52,8 +52,8 @@ reference() { # FAMILY WHO: what a shared clock shows
 		"$REFERENCE_INSERT_FAILED, SYN retransmissions $REFERENCE_SYN_RETRANS, refused $(refused)"
 }
 
-with() { # FAMILY WHO queue|kernel
-	local what="$1, $2, $3" cap file=$TMP/server.pcap out=$TMP/check.json shifted clashing=0
+with() { # FAMILY WHO queue|kernel|no-bpf
+	local what="$1, $2, $3" cap file=$TMP/server.pcap out=$TMP/check.json shifted clashing=0 stale=0
 
 	setup "$2" 1
 	must_start_tsnatd $(how "$3")
@@ -65,29 +65,34 @@ with() { # FAMILY WHO queue|kernel
 	load_until "$1" $CONNECTIONS
 	capture_end "$cap" "$file"
 	check_capture "$out" "$file"
+	# Two SYNs that wait in the queue, put there by two processors, may be given one port; then one of them is dropped. Without BPF
+	# programs every segment waits, so that happens more often, and the last segments of a connection may wait until
+	# their tuple is another one's.
+	[ "$2 $3" != 'two queue' ] || clashing=$(($(since srv TcpPassiveOpens) / 1000))
+	[ "$3" != no-bpf ] || clashing=$(($(since srv TcpPassiveOpens) / 100)) stale=$(($(json "$out" connections) / 1000))
 
 	is "$what: no packet escaped the capture" "$LOST" 0
 	at_least "$what: reuses in the capture" "$(json "$out" reuses)" 20000
-	is "$what: every SYN above its tuple's last TSval, no shift changed" "$(json "$out" violations)" 0
-	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
-	at_most "$what: PAWSTimewait" "$(since srv TcpExtPAWSTimewait)" $HANDFUL
+	at_most "$what: SYNs not above their tuple's last TSval, changed shifts" "$(json "$out" violations)" $stale
+	[ "$(json "$out" violations)" -le $stale ] || sed 's/^/#   /' "$out"
+	at_most "$what: challenge ACKs in answer to SYNs" "$(json "$out" challenge_acks)" $((HANDFUL + stale))
+	# counts the last segments of a connection, too, when they overtook each other
+	at_most "$what: PAWSTimewait" "$(since srv TcpExtPAWSTimewait)" $((HANDFUL + stale))
 	at_most "$what: PAWSEstab" "$(since_all TcpExtPAWSEstab srv "${SENDERS[@]}")" $HANDFUL
 	at_most "$what: PAWSActive" "$(since_all TcpExtPAWSActive srv "${SENDERS[@]}")" $HANDFUL
 	at_most "$what: TSEcrRejected" "$(since_all TcpExtTSEcrRejected srv "${SENDERS[@]}")" $HANDFUL
 	at_most "$what: wrong checksums" "$(since_all TcpInCsumErrors srv "${SENDERS[@]}")" 0
-	# two SYNs that wait in the queue may be given one port, and one of them is dropped: rarely
-	[ "$3" = kernel ] || clashing=$HANDFUL
 	at_most "$what: conntrack insert_failed" "$(insert_failed)" $((REFERENCE_INSERT_FAILED + HANDFUL + clashing))
 	at_most "$what: SYN retransmissions" "$(since_all TcpExtTCPSynRetrans "${SENDERS[@]}")" \
 		$((REFERENCE_SYN_RETRANS + HANDFUL + clashing))
 	shifted=$(stat_of syn_shifted)
 	at_least "$what: SYNs were shifted" "$shifted" $((CONNECTIONS / 4))
-	if [ "$3" = queue ]; then
-		at_least "$what: SYNs were decided in the queue" "$(stat_of verdicts)" $CONNECTIONS
-		at_most "$what: SYNs left to the egress program" "$(stat_of decided_at_egress)" $((CONNECTIONS / 100))
-	else
+	if [ "$3" = kernel ]; then
 		at_least "$what: SYNs were decided at egress" "$(stat_of decided_at_egress)" $CONNECTIONS
 		at_most "$what: nothing was queued" "$(stat_of verdicts)" 0
+	else
+		at_least "$what: SYNs were decided in the queue" "$(stat_of verdicts)" $CONNECTIONS
+		at_most "$what: SYNs left to the egress program" "$(stat_of decided_at_egress)" $((CONNECTIONS / 100))
 	fi
 	note "$what: $RATE requests/s, $(since srv TcpPassiveOpens) connections, shifted $shifted," \
 		"clashes $(stat_of clashes), insert_failed $(insert_failed)," \
@@ -104,6 +109,7 @@ for family in "$@"; do
 		reference "$family" $who
 		with "$family" $who queue
 		with "$family" $who kernel
+		[ "$family $who" != 'ipv4 one' ] && [ "$family $who" != 'ipv6 two' ] || with "$family" $who no-bpf
 	done
 done
 finish
