@@ -25,8 +25,11 @@
 
 /* Where a clash cannot be told from the queue: no NAT gives a tuple away again so soon after a SYN that nobody answered. */
 #define CLASH_MS 20
-/* How far above all that left for a destination a SYN is whose tuple is not known: what waits in the segments' queue, and a clock's tick. */
-#define STEP_MS 3
+/*
+ * How far above all that left for a destination a SYN is whose tuple is not known. A connection runs ahead of the destination's clock by the
+ * time that its SYN took from the client to here, and its last segment may still wait when another SYN gets its port.
+ */
+#define STEP_MS 20
 /* How precisely a client's clock is known from its SYN alone. */
 #define JITTER_MS 2
 

@@ -25,7 +25,7 @@ struct guardian_heartbeats *guardian_heartbeats_new(void)
 /* Accept all that waits in the queue. Returns how many packets that were. */
 static unsigned int accept_waiting(const struct guardian_queue *q)
 {
-	char buf[QUEUE_ATTRIBUTES + QUEUE_WHOLE];
+	char buf[QUEUE_ATTRIBUTES + QUEUE_WHOLE] __attribute__((aligned(8)));
 	unsigned int packets = 0;
 	uint32_t last_id = 0;
 

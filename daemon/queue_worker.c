@@ -321,7 +321,7 @@ int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config
 	if (!w)
 		return -ENOMEM;
 	w->cfg = *cfg;
-	w->message_size = QUEUE_ATTRIBUTES + opt.copy_range;
+	w->message_size = (QUEUE_ATTRIBUTES + opt.copy_range + 7u) & ~(size_t)7; /* the next message is aligned, too */
 	atomic_init(&w->realtime, cfg->kind == QUEUE_SYNS);
 	w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	r = w->stop_fd < 0 ? -errno : queue_open(&w->nl, cfg->num, &opt, &w->has_mapping);

@@ -24,6 +24,7 @@
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 top=$(cd "$here/../.." && pwd)
 TSNATD=${TSNATD:-$top/build/tsnatd}
+read -ra TSNATD_ARGS <<<"${TSNATD_ARGS:-}" # more of tsnatd's arguments for every start: TSNATD_ARGS="--datapath queue"
 TSNATCTL=${TSNATCTL:-$top/build/tsnatctl}
 PYTHON=/usr/bin/python3
 [ -x $PYTHON ] || PYTHON=python3
@@ -485,7 +486,7 @@ start_tsnatd() {
 	waiter=$!
 	wait_for 5 [ -S "$sock" ]
 	NOTIFY_SOCKET=$sock spawn gw "$LOG" "$TSNATD" -i out --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" \
-		--pin-dir "$PIN_DIR" "$@"
+		--pin-dir "$PIN_DIR" "$@" "${TSNATD_ARGS[@]}"
 	TSNATD_PID=$SPAWNED
 	while kill -0 $waiter 2>/dev/null && kill -0 "$TSNATD_PID" 2>/dev/null; do
 		sleep 0.02

@@ -92,13 +92,16 @@ large() { # FAMILY
 	start
 	arm "$1" c1 20001
 	mark
-	talk_in_background "$1" c1 20001 --bytes $MB100
-	sleep 1
+	talk_in_background "$1" c1 20001 --bytes $MB100 --pause "$TMP/go"
+	wait_for 3 eval '[ "$(stat_of segments_shifted_out)" -gt 2000 ]'
 	stop_tsnatd KILL
+	fails "$what: killed while data flows" grep -q '^received' "$TMP/talk"
 	sleep 0.3
 	start
-	sleep 1
+	wait_for 20 grep -q '^received' "$TMP/talk"
 	stop_tsnatd
+	touch "$TMP/go"
+	sleep 0.3
 	is "$what: after SIGTERM no new SYN is queued" "$(on gw nft list chain ip tsnatd postrouting 2>/dev/null | grep -c queue)" 0
 	is "$what: but segments of live connections are, for the next start" \
 		"$(on gw nft list table ip tsnatd 2>/dev/null | grep -c 'ct mark.*queue')" 2
