@@ -62,7 +62,7 @@ start_strict() { # address|tuple
 	ip -n $RUN-gw neigh replace $STRICT4 lladdr "$mac" dev out nud permanent
 	ip -n $RUN-gw neigh replace $STRICT6 lladdr "$mac" dev out nud permanent
 	: >"$TMP/strict.log"
-	spawn srv "$TMP/strict.log" taskset -c 0 python3 "$here/strict-server.py" "$1" eth0 $STRICT4 $STRICT6
+	spawn srv "$TMP/strict.log" taskset -c 0 "$PYTHON" "$here/strict-server.py" "$1" eth0 $STRICT4 $STRICT6
 	STRICT=$SPAWNED
 	wait_for 5 grep -q serving "$TMP/strict.log" || die "strict-server.py: $(cat "$TMP/strict.log")"
 }
@@ -129,13 +129,13 @@ strict_with_fast_clock() { # DECIDE
 	local what="server that compares per address, a client with a 1 MHz clock, $1" silent
 
 	setup_strict address
-	if ! on c2 python3 "$here/usec-route.py" 10.77.2.1 2>"$TMP/error"; then
+	if ! on c2 "$PYTHON" "$here/usec-route.py" 10.77.2.1 2>"$TMP/error"; then
 		ok "$what # SKIP $(cat "$TMP/error")"
 		return
 	fi
 	start_on_one_processor --scope destination --decide "$1"
 	: >"$TMP/silent"
-	spawn c2 "$TMP/silent" taskset -c 0 python3 -c "
+	spawn c2 "$TMP/silent" taskset -c 0 "$PYTHON" -c "
 import socket, time
 def ask(s):
     s.sendall(b'GET')
