@@ -1,0 +1,289 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# restart.sh - tsnatd restarted, killed, killed while it writes its state, rebooted, and started beside a damaged state file, all under
+# traffic: no live connection breaks, and no SYN leaves below its tuple's floor afterwards.
+#
+# A reboot is simulated by taking away the live table, the filters and the conntrack entries; then the state file is all there is.
+
+. "$(dirname "$0")/lib.sh"
+
+PORTS=500 # so that each is reused many times
+HIGH=$((LOW + PORTS - 1))
+
+# open_shifted PORT: a connection to the peer that is shifted, has exchanged half of its bytes, and waits for $TMP/go.PORT
+open_shifted() {
+	rm -f "$TMP/talk.$1" "$TMP/go.$1"
+	arm ipv4 c1 "$1"
+	spawn c1 "$TMP/talk.$1" "$PYTHON" "$here/peer.py" talk $SERVER4 7000 --local-port "$1" --bytes 20000 --pause "$TMP/go.$1"
+	TALK[$1]=$SPAWNED
+	wait_for 10 grep -q '^received' "$TMP/talk.$1" || die "no connection from port $1: $(cat "$TMP/talk.$1")"
+	timestamps 1 c1
+}
+
+goes_on() { # TEXT PORT: it exchanges the other half
+	local status
+
+	touch "$TMP/go.$2"
+	wait "${TALK[$2]}"
+	status=$?
+	forget "${TALK[$2]}"
+	if [ $status = 0 ] && grep -q '^received 20000$' "$TMP/talk.$2"; then
+		ok "$1"
+	else
+		not_ok "$1" "$(cat "$TMP/talk.$2")"
+	fi
+}
+
+now() { date +%s.%N; }
+
+# violations_outside CAPTURE FROM TO: how many SYNs were below their tuple's last TSval, and shifts changed.
+#
+# A daemon that was told to stop leaves new connections alone until the next one has started, so what happened between the two times does
+# not count. Nor do the tuples that it happened to: their SYN was refused, then accepted when the client's reset had ended the
+# server's TIME_WAIT, and from there on the server knows less than the capture does.
+violations_outside() {
+	check_capture "$TMP/check.json" --examples 1000000 "$1"
+	sed -n 's/^  "\([0-9.]* .*\)",\{0,1\}$/\1/p' "$TMP/check.json" |
+		awk -v from="$2" -v to="$3" '
+			{ tuple = $2 " " $4 }
+			$1 >= from && $1 <= to { between[tuple] = 1; next }
+			!(tuple in between)' >"$TMP/violations"
+	wc -l <"$TMP/violations"
+}
+
+# A thousand connections per second are enough, and leave the processors to what is tested. It is the client that takes its time: with a slow
+# server, NAT would give ports away before the last packets of their old connections have come through.
+start_wrk() { # SECONDS
+	echo 'function delay() return 3 end' >"$TMP/delay.lua"
+	spawn c1 "$TMP/wrk" wrk -t1 -c4 -d"$1" -s "$TMP/delay.lua" --timeout 10 -H 'Connection: close' "$(url ipv4)"
+	WRK=$SPAWNED
+}
+
+run_wrk() { # SECONDS
+	start_wrk "$1"
+	wait "$WRK"
+	forget "$WRK"
+}
+
+traffic_begins() {
+	mark
+	start_wrk 60
+	sleep 1
+}
+
+traffic_ends() {
+	end "$WRK" INT
+	wait_for 2 eval "! on c1 ss -Htn state syn-sent | grep -q ."
+}
+
+state_is_written_again() { # than $1, what it was before
+	[ "$(stat -c %i "$STATE_DIR/state" 2>/dev/null)" != "$1" ]
+}
+
+save_now() {
+	local before
+
+	before=$(stat -c %i "$STATE_DIR/state" 2>/dev/null)
+	kill -HUP "$TSNATD_PID"
+	wait_for 10 state_is_written_again "$before" || die "the state is not written on SIGHUP"
+}
+
+setup() {
+	topology_up 1
+	start_nginx
+	start_peer
+	masquerade plain
+	: >"$LOG"
+}
+
+# What is lost with the power: the table, the programs, the rules, and what conntrack knows.
+reboot() {
+	stop_tsnatd "${1:-KILL}"
+	on gw "$TSNATD" -i out --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" --pin-dir "$PIN_DIR" --cleanup \
+		>>"$LOG" 2>&1
+	on gw conntrack -F >/dev/null 2>&1
+	is "${2:-reboot}: no filter and no table is left" \
+		"$(on gw tc filter show dev out egress | wc -l) $(find "$PIN_DIR" -type f 2>/dev/null | wc -l)" '0 0'
+}
+
+# ---- the live table stays ------------------------------------------------------------------------------
+
+under_traffic() { # DECIDE
+	local what="$1, under traffic" args=(--decide "$1") cap file=$TMP/server.pcap stopped started i n hit=0
+	declare -A TALK
+
+	setup
+	must_start_tsnatd "${args[@]}"
+	capture srv eth0 "$file"
+	cap=$SPAWNED
+	use_every_port ipv4 c1
+	for i in 0 1 2 3 4; do
+		open_shifted $((LOW + i))
+	done
+	is "$what: five connections are open and shifted" "$(stat_of connections_shifted)" 5
+	masquerade random
+	traffic_begins
+
+	stop_tsnatd KILL
+	sleep 0.5
+	must_start_tsnatd "${args[@]}"
+	goes_on "$what: SIGKILL and start: an open connection goes on" $LOW
+
+	for i in {1..8}; do
+		kill -HUP "$TSNATD_PID"
+		for ((n = 0; n < 20000; n++)); do # some 100 ms
+			[ ! -e "$STATE_DIR/state.new" ] || break
+		done
+		stop_tsnatd KILL
+		[ ! -e "$STATE_DIR/state.new" ] || hit=$((hit + 1))
+		must_start_tsnatd "${args[@]}"
+	done
+	at_least "$what: of eight times killed it left an unfinished state file" $hit 1
+	goes_on "$what: SIGKILL while it writes: an open connection goes on" $((LOW + 1))
+
+	stopped=$(now)
+	stop_tsnatd
+	must_start_tsnatd "${args[@]}"
+	started=$(now)
+	goes_on "$what: restart: an open connection goes on" $((LOW + 2))
+
+	stop_tsnatd KILL
+	truncate -s 100 "$STATE_DIR/state"
+	must_start_tsnatd "${args[@]}"
+	sleep 0.5
+	goes_on "$what: beside a damaged state file: an open connection goes on" $((LOW + 3))
+	is "$what: which nobody read, as the live table was there" "$(grep -c damaged "$LOG")" 0
+	mark
+	sleep 1.5
+	traffic_ends
+	at_most "$what: SYNs that the server refuses in the end" "$(refused)" 3
+	goes_on "$what: the last open connection goes on" $((LOW + 4))
+	capture_end "$cap" "$file"
+
+	is "$what: no packet escaped the capture" "$LOST" 0
+	is "$what: no SYN below its tuple's floor, no shift changed, but for SYNs between stop and start" \
+		"$(violations_outside "$file" "$stopped" "$started")" 0
+	head -n 5 "$TMP/violations" | sed 's/^/#   /'
+	at_least "$what: reuses in the capture" "$(json "$TMP/check.json" reuses)" $((4 * PORTS))
+	is "$what: nothing was cut off by a wrong shift: PAWSEstab, PAWSActive at the client" \
+		"$(snmp c1 TcpExtPAWSEstab) $(snmp c1 TcpExtPAWSActive)" '0 0'
+	is "$what: none of its own is shifted any more" "$(stat_of connections_shifted)" 0
+	forget_tsnatd
+}
+
+# ---- the live table is gone ----------------------------------------------------------------------------
+
+# rebooted TEXT KEEP ARGS...: KEEP is 1 with the state file, 0 without, to see that it is the file that does it
+rebooted() {
+	local what="$1, reboot" keep=$2 cap file=$TMP/server.pcap records refusals
+
+	setup
+	must_start_tsnatd "${@:3}"
+	capture srv eth0 "$file"
+	cap=$SPAWNED
+	use_every_port ipv4 c1
+	masquerade random
+	run_wrk 1
+	save_now
+	records=$(stat_of records)
+	reboot KILL "$what"
+	[ "$keep" = 1 ] || rm -f "$STATE_DIR"/state*
+
+	must_start_tsnatd "${@:3}"
+	mark
+	if [ "$keep" = 1 ]; then
+		is "$what: all records are back" "$(sed -n 's/.*restored \([0-9]*\) records.*/\1/p' "$LOG" | tail -n 1)" "$records"
+		is "$what: tsnatctl shows them" "$(stat_of records)" "$records"
+	fi
+	run_wrk 2
+	refusals=$(refused)
+	capture_end "$cap" "$file"
+	check_capture "$TMP/check.json" "$file"
+	if [ "$keep" = 0 ]; then
+		at_least "$what without the state file: the server refuses SYNs" "$refusals" 20
+	else
+		at_least "$what: connections after it" "$(since srv TcpPassiveOpens)" $((2 * PORTS))
+		is "$what: every SYN above what its tuple sent before" "$(json "$TMP/check.json" violations)" 0
+		[ "$(json "$TMP/check.json" violations)" = 0 ] || sed 's/^/#   /' "$TMP/check.json"
+		at_most "$what: SYNs that the server refused" "$refusals" 3
+	fi
+	forget_tsnatd
+}
+
+# damaged TEXT MAKES USABLE: a reboot, with the file as the commands MAKES leave it; USABLE is 1 where the temporary is whole
+damaged() {
+	local what="state file $1" records
+
+	reboot KILL "$what"
+	cp "$TMP/good" "$STATE_DIR/state"
+	(cd "$STATE_DIR" && eval "$2") || die "cannot prepare: $2"
+	rm -f "$STATE_DIR/state.bad"
+	: >"$LOG"
+	if start_tsnatd; then ok "$what: starts"; else not_ok "$what: starts" "$(tail -n 3 "$LOG")"; fi
+	is "$what: one warning" "$(grep -c 'damaged' "$LOG")" 1
+	note "it says: $(sed -n "s|^$STATE_DIR/\(.*damaged.*\)|\1|p" "$LOG")"
+	succeeds "$what: set aside" test -e "$STATE_DIR/state.bad"
+	records=$(stat_of records)
+	if [ "$3" = 1 ]; then
+		is "$what: the temporary is used" "$records" "$RECORDS"
+	else
+		is "$what: begins with an empty table" "$records" 0
+	fi
+	mark
+	talk ipv4 c1 20003 >/dev/null
+	is "$what: connections work" "$(since c1 TcpActiveOpens) $(since c1 TcpEstabResets)" '1 0'
+}
+
+damaged_files() {
+	setup
+	must_start_tsnatd
+	talk ipv4 c1 20001 >/dev/null
+	talk ipv4 c1 20002 >/dev/null
+	save_now
+	RECORDS=$(stat_of records)
+	cp "$STATE_DIR/state" "$TMP/good"
+	damaged 'of 0 bytes' ': >state' 0
+	damaged 'of NULs' 'n=$(stat -c %s state); rm state; truncate -s $n state' 0
+	damaged 'cut in the middle' 'truncate -s $(($(stat -c %s state) / 2)) state' 0
+	damaged 'with a wrong checksum' 'printf X | dd of=state bs=1 seek=100 conv=notrunc status=none' 0
+	damaged 'empty beside a whole temporary' 'mv state state.new; : >state' 1
+	forget_tsnatd
+}
+
+# ---- the sweep -----------------------------------------------------------------------------------------
+
+# An idle shifted connection keeps its record as long as conntrack knows it, far beyond the hold time.
+idle() { # DECIDE
+	local what="$1, hold 2 s"
+	declare -A TALK
+
+	setup
+	must_start_tsnatd --decide "$1" --hold 2
+	open_shifted 20001
+	open_shifted 20002
+	sleep 5
+	is "$what: two idle shifted connections survive the sweep, and nothing else" \
+		"$(stat_of connections_shifted) $(stat_of records)" '2 2'
+	succeeds "$what: conntrack forgets one of them" \
+		on gw conntrack -D -p tcp --reply-port-dst 20002 --reply-port-src 7000
+	succeeds "$what: then its record goes" wait_for 6 eval '[ "$(stat_of records)" = 1 ]'
+	is "$what: and is not counted any more" "$(stat_of connections_shifted)" 1
+	sleep 2
+	is "$what: the other one stays" "$(stat_of records)" 1
+	mark
+	goes_on "$what: and goes on" 20001
+	is "$what: undisturbed: PAWSEstab, PAWSActive" "$(since srv TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive)" '0 0'
+	succeeds "$what: closed, its record goes after the hold time" wait_for 6 eval '[ "$(stat_of records)" = 0 ]'
+	forget_tsnatd
+}
+
+need_daemon
+begin
+under_traffic queue
+under_traffic kernel
+rebooted 'queue' 1 --decide queue
+rebooted 'queue' 0 --decide queue
+rebooted 'kernel, unify' 1 --decide kernel --policy unify
+damaged_files
+idle queue
+finish

@@ -1,0 +1,177 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# unify.sh - policy unify, in both scopes and both decision places: two clients' connections through reused ports are accepted, as under
+# repair, and stricter servers have nothing to refuse either: one that compares timestamps per source address, one per tuple.
+
+. "$(dirname "$0")/lib.sh"
+
+PORTS=2000
+HIGH=$((LOW + PORTS - 1))
+CONNECTIONS=$((3 * PORTS)) # beyond the first use of each port
+HANDFUL=5
+STRICT4=198.51.100.9 # nobody's address; strict-server.py answers for it
+STRICT6=2001:db8:77::9
+
+# ---- Linux as the server -------------------------------------------------------------------------------
+
+# The checks of main-job.sh.
+ordinary() { # FAMILY SCOPE queue|kernel
+	local what="$1, scope $2, $3" cap file=$TMP/server.pcap out=$TMP/check.json clashing=0
+
+	topology_up 2
+	start_nginx
+	must_start_tsnatd --policy unify --scope "$2" --decide "$3"
+	capture srv eth0 "$file"
+	cap=$SPAWNED
+	use_every_port "$1" c1 c2
+	masquerade random
+	mark
+	load "$1" 2 c1 c2
+	[ "$(since srv TcpPassiveOpens)" -ge $CONNECTIONS ] || load "$1" 3 c1 c2
+	capture_end "$cap" "$file"
+	check_capture "$out" "$file"
+
+	is "$what: no packet escaped the capture" "$LOST" 0
+	at_least "$what: reuses in the capture" "$(json "$out" reuses)" $CONNECTIONS
+	is "$what: every SYN above its tuple's last TSval, no shift changed" "$(json "$out" violations)" 0
+	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
+	at_most "$what: PAWSTimewait" "$(since srv TcpExtPAWSTimewait)" $HANDFUL
+	at_most "$what: PAWSEstab" "$(since_all TcpExtPAWSEstab srv c1 c2)" $HANDFUL
+	at_most "$what: PAWSActive" "$(since_all TcpExtPAWSActive srv c1 c2)" $HANDFUL
+	at_most "$what: TSEcrRejected" "$(since_all TcpExtTSEcrRejected srv c1 c2)" $HANDFUL
+	at_most "$what: wrong checksums" "$(since_all TcpInCsumErrors srv c1 c2)" 0
+	[ "$3" = kernel ] || clashing=$(($(since srv TcpPassiveOpens) / 100))
+	at_most "$what: SYN retransmissions" "$(since_all TcpExtTCPSynRetrans c1 c2)" $((10 * HANDFUL + clashing))
+	at_least "$what: every SYN is shifted" "$(stat_of syn_shifted)" \
+		$(($(stat_of syn_seen) - $(stat_of passed_bad_option) - HANDFUL))
+	if [ "$3" = queue ]; then
+		at_least "$what: SYNs were decided in the queue" "$(stat_of verdicts)" $CONNECTIONS
+		at_most "$what: SYNs left to the egress program" "$(stat_of decided_at_egress)" $(($(stat_of syn_seen) / 10))
+	fi
+	is "$what: one destination" "$(ctl destinations --json | grep -o '"address"' | wc -l)" 1
+	note "$what: $RATE requests/s, $(since srv TcpPassiveOpens) connections, clashes $(stat_of clashes)"
+	forget_tsnatd
+}
+
+# ---- servers that do not exist any more ------------------------------------------------------------------
+
+start_strict() { # address|tuple
+	local mac
+
+	mac=$(ip -n $RUN-srv -o link show eth0 | sed -n 's|.*link/ether \([^ ]*\).*|\1|p')
+	ip -n $RUN-gw neigh replace $STRICT4 lladdr "$mac" dev out nud permanent
+	ip -n $RUN-gw neigh replace $STRICT6 lladdr "$mac" dev out nud permanent
+	: >"$TMP/strict.log"
+	spawn srv "$TMP/strict.log" taskset -c 0 "$PYTHON" "$here/strict-server.py" "$1" eth0 $STRICT4 $STRICT6
+	STRICT=$SPAWNED
+	wait_for 5 grep -q serving "$TMP/strict.log" || die "strict-server.py: $(cat "$TMP/strict.log")"
+}
+
+strict() { # COUNTER
+	local lines
+
+	lines=$(wc -l <"$TMP/strict.log")
+	kill -USR1 "$STRICT"
+	wait_for 5 eval "[ \$(wc -l <$TMP/strict.log) -gt $lines ]"
+	tail -n 1 "$TMP/strict.log" >"$TMP/strict.json"
+	json "$TMP/strict.json" "$1"
+}
+
+# Both clients, the server and the daemon share one processor, so that no packet overtakes another on the way from the gateway to the
+# server. To a server that compares with all ports of an address, at 1 MHz, some microseconds of that are too much, whoever's clock it is.
+strict_load() { # FAMILY SECONDS CLIENT...
+	local client pids=() pid url="http://$STRICT4/"
+
+	[ "$1" = ipv4 ] || url="http://[$STRICT6]/"
+	for client in "${@:3}"; do
+		spawn "$client" "$TMP/wrk.$client" taskset -c 0 wrk -t1 -c8 -d"$2" --timeout 10 -H 'Connection: close' "$url"
+		pids+=("$SPAWNED")
+	done
+	for pid in "${pids[@]}"; do
+		wait "$pid"
+		forget "$pid"
+	done
+}
+
+start_on_one_processor() { # ARGS
+	must_start_tsnatd --policy unify "$@"
+	taskset -acp 0 "$TSNATD_PID" >/dev/null
+}
+
+setup_strict() { # MODE
+	topology_up 2
+	masquerade random $LOW $((LOW + 199))
+	start_strict "$1"
+}
+
+strict_without() { # MODE
+	setup_strict "$1"
+	strict_load ipv4 3 c1 c2
+	at_least "server that compares per $1, without tsnatd: refuses SYNs" "$(strict refused)" 20
+}
+
+strict_with() { # MODE FAMILY ARGS...
+	local what="server that compares per $1, $2, ${*:3}"
+
+	setup_strict "$1"
+	start_on_one_processor "${@:3}"
+	strict_load "$2" 3 c1 c2
+	is "$what: refuses nothing, discards no segment" "$(strict refused) $(strict discarded)" '0 0'
+	is "$what: its own TSvals come back as it sent them" "$(strict wrong_echo)" 0
+	at_least "$what: connections served" "$(strict served)" 600
+	at_least "$what: SYNs were shifted" "$(stat_of syn_shifted)" 600
+	forget_tsnatd
+}
+
+# One of the two clients has a clock of 1 MHz. Its connection is silent while others come and go, so when it speaks again it is millions of
+# ticks ahead of them; and just before, another one of that client has taken the destination's clock along by a little.
+strict_with_fast_clock() { # DECIDE
+	local what="server that compares per address, a client with a 1 MHz clock, $1" silent
+
+	setup_strict address
+	if ! on c2 "$PYTHON" "$here/usec-route.py" 10.77.2.1 2>"$TMP/error"; then
+		ok "$what # SKIP $(cat "$TMP/error")"
+		return
+	fi
+	start_on_one_processor --scope destination --decide "$1"
+	: >"$TMP/silent"
+	spawn c2 "$TMP/silent" taskset -c 0 "$PYTHON" -c "
+import socket, time
+def ask(s):
+    s.sendall(b'GET')
+    assert s.recv(999).startswith(b'HTTP/1.1 200')
+    assert not s.recv(1)
+s = socket.create_connection(('$STRICT4', 80))
+print('connected', flush=True)
+time.sleep(4)
+ask(socket.create_connection(('$STRICT4', 80)))
+ask(s)"
+	silent=$SPAWNED
+	wait_for 5 grep -q connected "$TMP/silent" || die "no connection: $(cat "$TMP/silent")"
+	strict_load ipv4 6 c1
+	strict_load ipv4 1 c1 c2
+	wait "$silent"
+	is "$what: the connection that was silent for 4 s ends well" "$? $(tail -n 1 "$TMP/silent")" '0 connected'
+	forget "$silent"
+	is "$what: refuses nothing, discards no segment" "$(strict refused) $(strict discarded)" '0 0'
+	is "$what: its own TSvals come back as it sent them" "$(strict wrong_echo)" 0
+	at_least "$what: connections served" "$(strict served)" 600
+	forget_tsnatd
+}
+
+need_daemon
+begin
+ordinary ipv4 destination queue
+ordinary ipv4 destination kernel
+ordinary ipv4 tuple queue
+ordinary ipv6 tuple kernel
+strict_without address
+strict_with address ipv4 --scope destination --decide queue
+strict_with address ipv6 --scope destination --decide kernel
+strict_with_fast_clock kernel
+strict_with_fast_clock queue
+strict_without tuple
+strict_with tuple ipv4 --scope tuple --decide queue
+strict_with tuple ipv6 --scope tuple --decide kernel
+strict_with tuple ipv4 --scope destination --decide kernel
+finish
