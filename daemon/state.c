@@ -290,6 +290,12 @@ static void restore_records(const struct state_header *h, const struct datapath_
 		r.seen_ms = this_boot(h, r.seen_ms, now_ms);
 		r.syn_ms = this_boot(h, r.syn_ms, now_ms);
 		r.state &= RECORD_FLAGS & ~RECORD_DEAD;
+		if (!record_is_open(&r) && !(r.state & RECORD_NO_LAST)) {
+			/* the server holds what was saved, or anything up to the reserve: the next SYN goes above both */
+			r.base = decide_has_base(&r) ? r.base : RECORD_LAST_TSVAL(s->record.last);
+			r.state &= ~(RECORD_ANSWERED | RECORD_ESTABLISHED);
+			r.state |= RECORD_BASE;
+		}
 		if (ops->restore(dp, &s->tuple, &r) == 0)
 			ret->records++;
 	}

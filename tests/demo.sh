@@ -104,7 +104,7 @@ rows+=('One client')
 rows_for 1 '  reference: tcp_timestamps=2'
 one=$(fixed 'Fixed for one client')
 rows+=('Two clients with unrelated clocks')
-rows_for 2 '  reference: one shared clock *'
+rows_for 2 '  reference: one shared clock*'
 two=$(fixed 'Fixed for two clients')
 
 cat <<END

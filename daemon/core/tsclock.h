@@ -72,13 +72,13 @@ static inline __u32 tsclock_destination(__u64 high, __u32 keyed, __u32 now_ms)
 /* What `high` becomes when TSVAL leaves for the destination; the same value when it does not move. */
 static inline __u64 tsclock_advance(__u64 high, __u32 tsval, __u32 now_ms)
 {
-	__u32 clock = tsclock_destination(high, tsval, now_ms), bound;
+	__u32 clock = tsclock_destination(high, tsval, now_ms);
 
-	if (!high)
+	/*
+	 * On time counts, too: a stamp of weeks ago could not be told from one of the future. What is further ahead than any
+	 * clock runs between two segments is a slow clock that fell behind by half the range.
+	 */
+	if (!high || (!ts_after(clock, tsval) && tsval - clock <= 1u << 30))
 		return RECORD_LAST(tsval, now_ms);
-	/* further ahead than any clock runs: the TSval of a slow clock that fell behind by half the range */
-	bound = record_max_advance(ms_elapsed(now_ms, RECORD_LAST_MS(high)));
-	if (bound > 1u << 30)
-		bound = 1u << 30;
-	return ts_after(tsval, clock) && tsval - clock <= bound ? RECORD_LAST(tsval, now_ms) : high;
+	return high;
 }

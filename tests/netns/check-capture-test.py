@@ -226,6 +226,11 @@ class CheckCapture(unittest.TestCase):
         t.out(1020, 0, SYN, outer_options=syn_ts(20000))
         self.assertFinds(self.check(t), "implausible")
 
+    def test_overtaken_segment(self):
+        t = Talk(100, 1, 70000).whole()
+        t.out(7, 6, ACK, 9004, outer_options=ts(70003, 777))
+        self.assertClean(self.check(t), overtaken_segments=1)
+
     def test_overtaken_syn(self):
         t = Talk(100, 1, 70000).handshake()
         t.out(3, 0, SYN)

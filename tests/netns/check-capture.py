@@ -390,6 +390,9 @@ class ServerSide:
     def segment(self, c, key, s):
         if s.tsval is not None and c.tsval is not None and serial(s.tsval, c.tsval) < 0:
             self.report.violation("below_syn", key, s, "TSval %d, its SYN's %d" % (s.tsval, c.tsval))
+        elif s.tsval is not None and c.last is not None and serial(s.tsval, c.last) < 0:
+            # a younger segment of the connection was faster; in TIME_WAIT a server counts that as refused, too
+            self.report.count("overtaken_segments")
         self.plausible(c, key, s)
 
     def inbound(self, t, s):

@@ -53,7 +53,7 @@ reference() { # FAMILY WHO: what a shared clock shows
 }
 
 with() { # FAMILY WHO queue|kernel|no-bpf
-	local what="$1, $2, $3" cap file=$TMP/server.pcap out=$TMP/check.json shifted clashing=0 stale=0
+	local what="$1, $2, $3" cap file=$TMP/server.pcap out=$TMP/check.json shifted clashing=0 stale=0 overtaken
 
 	setup "$2" 1
 	must_start_tsnatd $(how "$3")
@@ -76,8 +76,9 @@ with() { # FAMILY WHO queue|kernel|no-bpf
 	at_most "$what: SYNs not above their tuple's last TSval, changed shifts" "$(json "$out" violations)" $stale
 	[ "$(json "$out" violations)" -le $stale ] || sed 's/^/#   /' "$out"
 	at_most "$what: challenge ACKs in answer to SYNs" "$(json "$out" challenge_acks)" $((HANDFUL + stale))
-	# counts the last segments of a connection, too, when they overtook each other
-	at_most "$what: PAWSTimewait" "$(since srv TcpExtPAWSTimewait)" $((HANDFUL + stale))
+	# it counts the last segments of a connection, too, when they overtook each other
+	overtaken=$(json "$out" overtaken_segments)
+	at_most "$what: PAWSTimewait" "$(since srv TcpExtPAWSTimewait)" $((HANDFUL + stale + ${overtaken:-0}))
 	at_most "$what: PAWSEstab" "$(since_all TcpExtPAWSEstab srv "${SENDERS[@]}")" $HANDFUL
 	at_most "$what: PAWSActive" "$(since_all TcpExtPAWSActive srv "${SENDERS[@]}")" $HANDFUL
 	at_most "$what: TSEcrRejected" "$(since_all TcpExtTSEcrRejected srv "${SENDERS[@]}")" $HANDFUL
@@ -95,6 +96,7 @@ with() { # FAMILY WHO queue|kernel|no-bpf
 		at_most "$what: SYNs left to the egress program" "$(stat_of decided_at_egress)" $((CONNECTIONS / 100))
 	fi
 	note "$what: $RATE requests/s, $(since srv TcpPassiveOpens) connections, shifted $shifted," \
+		"refused or overtaken $(since srv TcpExtPAWSTimewait), overtaken ${overtaken:-0}," \
 		"clashes $(stat_of clashes), insert_failed $(insert_failed)," \
 		"SYN retransmissions $(since_all TcpExtTCPSynRetrans "${SENDERS[@]}")"
 	forget_tsnatd
