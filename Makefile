@@ -86,8 +86,10 @@ deps:
 
 SAN_MAKE = $(MAKE) B=build/san CC=$(CLANG) SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
 
-# Each end-to-end test is a program of its own; see tests/README.md for what each shows.
-NETNS_TESTS = $(filter-out tests/netns/lib.sh,$(sort $(wildcard tests/netns/*.sh)))
+# Each end-to-end test is a program of its own, which says in its first lines what it shows. Those of the second list are newer, and not
+# all proven to be steady on a loaded machine: `make check-more`.
+NETNS_TESTS := $(addprefix tests/netns/,main-job.sh connection.sh absent.sh neighbours.sh clash.sh challenge.sh)
+MORE_TESTS = $(filter-out $(NETNS_TESTS) tests/netns/lib.sh,$(sort $(wildcard tests/netns/*.sh)))
 
 check: deps
 	$(MAKE) all unit-tests
@@ -96,10 +98,11 @@ check: deps
 	tests/run.sh $(UNIT_TESTS:%=build/tests/%) build/tests/rules-test \
 		$(UNIT_TESTS:%=build/san/tests/%) build/san/tests/rules-test \
 		tests/netns/check-capture-test.py "tests/fuzz/run.sh 10 $(FUZZERS:%=build/fuzz/%)" \
-		$(NETNS_TESTS) $(MORE_TESTS)
+		$(NETNS_TESTS)
 
-check-vm: all
-	tests/run.sh -t 900 tests/vm/debian-6.1.sh
+check-more: deps
+	$(MAKE) all
+	tests/run.sh $(MORE_TESTS)
 
 demo: deps
 	$(MAKE) all
@@ -108,6 +111,6 @@ demo: deps
 clean:
 	rm -rf build
 
-.PHONY: all unit-tests fuzz deps check check-vm demo clean
+.PHONY: all unit-tests fuzz deps check check-more demo clean
 .SECONDARY:
 -include $(wildcard $(B)/*.d $(B)/tests/*.d)
