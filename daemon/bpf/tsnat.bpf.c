@@ -11,12 +11,23 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "../core/wire.h"
 struct wire_src {
 	struct __sk_buff *skb;
 };
 
 static __always_inline int wire_load(const struct wire_src *src, __u32 off, void *to, __u32 len)
 {
+	if (!__builtin_constant_p(len)) {
+		__u32 less = len - 1;
+
+		/* verifiers before 6.8 learn no bound from "len != 0" */
+		asm volatile("" : "+r"(less));
+		if (less >= WIRE_OPTS_MAX)
+			return -1;
+		len = less + 1;
+		asm volatile("" : "+r"(len));
+	}
 	return (int)bpf_skb_load_bytes(src->skb, off, to, len);
 }
 
