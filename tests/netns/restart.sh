@@ -200,7 +200,7 @@ rebooted() {
 	capture_end "$cap" "$file"
 	check_capture "$TMP/check.json" "$file"
 	if [ "$keep" = 0 ]; then
-		at_least "$what without the state file: the server refuses SYNs" "$refusals" 20
+		at_least "$what without the state file: the server refuses SYNs" "$refusals" 5
 	else
 		at_least "$what: connections after it" "$(since srv TcpPassiveOpens)" $((2 * PORTS))
 		is "$what: every SYN above what its tuple sent before" "$(json "$TMP/check.json" violations)" 0

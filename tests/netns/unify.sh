@@ -107,7 +107,7 @@ setup_strict() { # MODE
 strict_without() { # MODE
 	setup_strict "$1"
 	strict_load ipv4 3 c1 c2
-	at_least "server that compares per $1, without tsnatd: refuses SYNs" "$(strict refused)" 20
+	at_least "server that compares per $1, without tsnatd: refuses SYNs" "$(strict refused)" 8
 }
 
 strict_with() { # MODE FAMILY ARGS...
