@@ -66,7 +66,7 @@ table() {
 		IFS='|' read -r label rate _ <<<"$row"
 		[ "${rate:-0}" -le $max ] || max=$rate
 	done
-	printf '%-30s %10s %*s %11s %8s %8s %7s\n' '' '' $BAR '' '' refused SYNs ''
+	printf '%-30s %10s %*s %11s %8s %8s %7s\n' '' '' $BAR '' '' refused SYNs '' | sed 's/ *$//'
 	printf '%-30s %10s %*s %11s %8s %8s %7s\n' '' requests/s $BAR '' connections SYNs resent resets
 	for row in "${rows[@]}"; do
 		IFS='|' read -r label rate sent refusals again resets <<<"$row"
@@ -109,7 +109,8 @@ two=$(fixed 'Fixed for two clients')
 
 cat <<END
 
-Short connections through a NAT with $((HIGH - LOW + 1)) external ports, each of which the server remembers in TIME_WAIT.
+Short connections through a NAT with $((HIGH - LOW + 1)) external ports, for each of which the server holds
+a TIME_WAIT at the start.
 Linux $(uname -r), wrk -> MASQUERADE -> nginx, 100 connections at a time, $SECONDS_PER_ROW s.
 
 END

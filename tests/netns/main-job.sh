@@ -96,7 +96,7 @@ with() { # FAMILY WHO queue|kernel|no-bpf
 		at_most "$what: SYNs left to the egress program" "$(stat_of decided_at_egress)" $((CONNECTIONS / 100))
 	fi
 	note "$what: $RATE requests/s, $(since srv TcpPassiveOpens) connections, shifted $shifted," \
-		"refused or overtaken $(since srv TcpExtPAWSTimewait), overtaken ${overtaken:-0}," \
+		"PAWSTimewait $(since srv TcpExtPAWSTimewait), overtaken segments ${overtaken:-0}," \
 		"clashes $(stat_of clashes), insert_failed $(insert_failed)," \
 		"SYN retransmissions $(since_all TcpExtTCPSynRetrans "${SENDERS[@]}")"
 	forget_tsnatd
