@@ -100,6 +100,11 @@ check: deps
 		tests/netns/check-capture-test.py "tests/fuzz/run.sh 10 $(FUZZERS:%=build/fuzz/%)" \
 		$(NETNS_TESTS)
 
+# Debian's 6.1 kernel under emulation: the native queue expression, and mappings attached to packets
+check-vm: deps
+	$(MAKE) all
+	tests/run.sh -t 900 tests/vm/debian-6.1.sh
+
 check-more: deps
 	$(MAKE) all
 	tests/run.sh $(MORE_TESTS)
@@ -111,6 +116,6 @@ demo: deps
 clean:
 	rm -rf build
 
-.PHONY: all unit-tests fuzz deps check check-more demo clean
+.PHONY: all unit-tests fuzz deps check check-more check-vm demo clean
 .SECONDARY:
 -include $(wildcard $(B)/*.d $(B)/tests/*.d)
