@@ -128,6 +128,7 @@ check "says so in the log" [ "$(log_lines 'policy repair')" = 1 ]
 check "watchdog: $(property tsnatd WatchdogUSec)" [ "$(property tsnatd WatchdogUSec)" != 0 ]
 check "healthy" healthy
 tsnatctl status | sed 's/^/# /'
+check "datapath bpf on Debian's kernel" status_is datapath bpf
 check "runs as its user" [ "$(stat -c %U /proc/"$(main_pid)")" = tsnatd ]
 caps=$(sed -n 's/^CapEff:\t//p' /proc/"$(main_pid)"/status)
 check "capabilities: net_admin, bpf, perfmon and no others ($caps)" [ "$caps" = 000000c000001000 ]
