@@ -81,12 +81,13 @@ done
 
 # --- install and uninstall ---
 installs() { # NAME MAKE-ARGUMENT...: there and gone again
-	local name=$1
+	local name=$1 left
 	shift
 	make -s install DESTDIR="$tmp/root" "$@" || return 1
 	find "$tmp/root" -type f -printf '%P\n' | sort >"$tmp/$name.files"
 	make -s uninstall DESTDIR="$tmp/root" "$@"
-	[ -z "$(find "$tmp/root" -mindepth 1 | tee /dev/stderr)" ]
+	left=$(find "$tmp/root" -mindepth 1)
+	[ -z "$left" ] || { echo "$left" >&2; return 1; }
 }
 check "install and uninstall" installs default
 check "in /usr and /etc" contains_all "$tmp/default.files" '^usr/sbin/tsnatd$' '^usr/bin/tsnatctl$' '^etc/tsnatd.conf$' \
