@@ -1,0 +1,24 @@
+#!/bin/sh
+# Build the Debian package of this tree.
+#
+#	contrib/debian/build.sh VERSION DIRECTORY
+#
+# In a copy of the tree below DIRECTORY, as what is built for a package has other flags; the packages are in DIRECTORY then.
+set -eu
+version=$1 out=$2
+src=$out/tsnatd-$version
+
+rm -rf "$out"
+mkdir -p "$src"
+cp -R LICENSE Makefile conf contrib daemon systemd tests "$src"
+cp -R contrib/debian "$src/debian"
+# the Makefile's version is the one that counts
+sed -i "1s/(.*)/($version-1)/" "$src/debian/changelog"
+cd "$src"
+DEB_BUILD_OPTIONS="noautodbgsym parallel=$(nproc) ${DEB_BUILD_OPTIONS:-}" dpkg-buildpackage -b -us -uc >../build.log 2>&1 || {
+	tail -n 30 ../build.log >&2
+	exit 1
+}
+cd ..
+rm -rf "tsnatd-$version"
+ls -- *.deb

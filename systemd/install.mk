@@ -1,0 +1,79 @@
+# install, uninstall and deb; included by the Makefile.
+#
+# PREFIX, SYSCONFDIR and the directories below may be given; DESTDIR is put before all of them. With a DESTDIR files are
+# copied and nothing else happens. Without, as root, the running system gets to know: the user, the units.
+
+SYSCONFDIR ?= /etc
+SBINDIR ?= $(PREFIX)/sbin
+BINDIR ?= $(PREFIX)/bin
+MANDIR ?= $(PREFIX)/share/man
+DOCDIR ?= $(PREFIX)/share/doc/tsnatd
+COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
+
+# mode:from:to
+INSTALL_FILES = \
+	755:$(B)/tsnatd:$(SBINDIR)/tsnatd \
+	755:$(B)/tsnatctl:$(BINDIR)/tsnatctl \
+	644:daemon/tsnatd.8:$(MANDIR)/man8/tsnatd.8 \
+	644:daemon/tsnatd.conf.5:$(MANDIR)/man5/tsnatd.conf.5 \
+	644:daemon/tsnatctl.1:$(MANDIR)/man1/tsnatctl.1 \
+	644:$(B)/systemd/tsnatd.service:$(UNITDIR)/tsnatd.service \
+	644:$(B)/systemd/tsnatd@.service:$(UNITDIR)/tsnatd@.service \
+	644:systemd/tsnatd.sysusers:$(SYSUSERSDIR)/tsnatd.conf \
+	644:contrib/bash-completion/tsnatd:$(COMPLETIONDIR)/tsnatd \
+	644:contrib/bash-completion/tsnatctl:$(COMPLETIONDIR)/tsnatctl \
+	$(foreach f,$(filter-out conf/tsnatd.conf,$(wildcard conf/*)),644:$f:$(DOCDIR)/$(notdir $f))
+
+# Directories that are only ours. In a DESTDIR, uninstall removes every empty one.
+INSTALL_OWN_DIRS = $(DOCDIR) $(SYSCONFDIR)/tsnatd
+
+# The units name the daemon where it will be; the configuration file only where it isn't the one that is built in.
+UNIT_CONFIG = $(if $(filter-out /etc,$(SYSCONFDIR)), -c $(SYSCONFDIR)/tsnatd.conf)
+
+# always made anew: PREFIX may be another one than the last time
+$(B)/systemd/%.service: systemd/%.service.in systemd/common.in force
+	@mkdir -p $(@D)
+	@sed -e '/^@common@$$/{' -e 'r systemd/common.in' -e 'd' -e '}' $< | sed \
+		-e 's|@sbindir@|$(SBINDIR)|g' -e 's|@sysconfdir@|$(SYSCONFDIR)|g' -e 's|@config@|$(UNIT_CONFIG)|g' >$@
+
+units: $(B)/systemd/tsnatd.service $(B)/systemd/tsnatd@.service
+
+install: all units
+	@set -e; for f in $(INSTALL_FILES); do \
+		mode=$${f%%:*} f=$${f#*:}; \
+		install -D -m $$mode "$${f%%:*}" "$(DESTDIR)$${f#*:}"; \
+	done
+	@install -d "$(DESTDIR)$(SYSCONFDIR)/tsnatd"
+	@[ -e "$(DESTDIR)$(SYSCONFDIR)/tsnatd.conf" ] || \
+		install -m 644 conf/tsnatd.conf "$(DESTDIR)$(SYSCONFDIR)/tsnatd.conf"
+ifeq ($(DESTDIR),)
+	@systemd-sysusers $(SYSUSERSDIR)/tsnatd.conf || echo "systemd-sysusers could not make the user tsnatd" >&2
+	@[ ! -d /run/systemd/system ] || systemctl daemon-reload
+endif
+
+# Everything that install and the daemon made, but a configuration that was edited.
+uninstall:
+ifeq ($(DESTDIR),)
+	@systemd/forget.sh $(SBINDIR)/tsnatd $(SYSCONFDIR)
+endif
+	@for f in $(INSTALL_FILES); do rm -f "$(DESTDIR)$${f##*:}"; done
+	@conf="$(DESTDIR)$(SYSCONFDIR)/tsnatd.conf"; \
+	if cmp -s conf/tsnatd.conf "$$conf"; then rm "$$conf"; \
+	elif [ -e "$$conf" ]; then echo "$$conf was edited: it stays"; fi
+ifeq ($(DESTDIR),)
+	@for d in $(INSTALL_OWN_DIRS); do rmdir "$$d" 2>/dev/null || true; done
+	@[ ! -d /run/systemd/system ] || systemctl daemon-reload
+else
+	@cd "$(DESTDIR)" 2>/dev/null || exit 0; \
+	for d in $(INSTALL_OWN_DIRS) $(SYSCONFDIR) $(foreach f,$(INSTALL_FILES),$(dir $(lastword $(subst :, ,$f)))); do \
+		d=$${d#/}; [ ! -d "$$d" ] || rmdir -p --ignore-fail-on-non-empty "$${d%/}"; \
+	done
+endif
+
+# A package for Debian and what is made of it, built as contrib/debian/rules says: $(B)/deb/*.deb
+deb:
+	contrib/debian/build.sh $(VERSION) $(B)/deb
+
+.PHONY: units install uninstall deb force

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * conf-defaults FILE - does the shipped file, with every line of it uncommented, say exactly the defaults?
+ *
+ * Linked with config.c and log.c only.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "config.h"
+
+static void report(void *user, const char *line)
+{
+	(void)user;
+	puts(line);
+}
+
+int main(int argc, char **argv)
+{
+	static struct config defaults, file;
+
+	if (argc != 2)
+		return 2;
+	config_defaults(&defaults);
+	/* what the file does not set stays as no default is */
+	memset(&file, 0xee, sizeof(file));
+	file.n_interfaces = file.n_external = 0;
+	if (config_parse_file(&file, argv[1], report, NULL) < 0)
+		return 1;
+	/* lists are compared by their length: both are empty */
+	if (file.n_interfaces || file.n_external)
+		return 1;
+	memcpy(file.interfaces, defaults.interfaces, sizeof(file.interfaces));
+	memcpy(file.external, defaults.external, sizeof(file.external));
+	return memcmp((const char *)&defaults + offsetof(struct config, policy),
+		      (const char *)&file + offsetof(struct config, policy),
+		      offsetof(struct config, log_level) + sizeof(file.log_level) - offsetof(struct config, policy)) != 0;
+}

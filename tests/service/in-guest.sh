@@ -1,0 +1,311 @@
+#!/bin/bash
+# What systemd.sh runs in its guest, as root:
+#
+#	inside (netns)                  the guest itself                     server (netns)
+#	c0 10.7.0.2 ------ in0 10.7.0.1 | masquerade | up0 203.0.113.1 ------ s0 203.0.113.2
+#
+# The server closes first and so keeps TIME_WAIT; NAT has eight ports, and its own entries vanish after a second. A second round of
+# connections therefore reuses tuples that the server remembers, with clocks of other offsets: half of them go back.
+failed=0
+check() { # TEXT COMMAND...
+	local text=$1
+	shift
+	if "$@"; then
+		echo "ok - $text"
+	else
+		echo "not ok - $text"
+		failed=1
+	fi
+}
+not() { ! "$@"; }
+within() { # SECONDS COMMAND...
+	local end=$((SECONDS + $1))
+	shift
+	until "$@"; do
+		[ $SECONDS -lt $end ] || return 1
+		sleep 0.3
+	done
+}
+property() { systemctl show -P "$2" "$1"; }
+main_pid() { property tsnatd MainPID; }
+is_property() { [ "$(property tsnatd "$1")" = "$2" ]; }
+healthy() { # OPTION...: the daemon answers and knows no problem
+	local s
+	s=$(tsnatctl "$@" status 2>&1) && ! grep '^problem' <<<"$s"
+}
+status_is() { [ "$(tsnatctl status | sed -n "s/^$1 //p")" = "$2" ]; }
+counter() { tsnatctl stats | sed -n "s/^$1 //p"; }
+# Lines of the service's that match; systemd's own are not among them.
+log_lines() { journalctl -q --no-pager -o cat -u tsnatd _COMM=tsnatd --since "@$mark" | grep -c -- "$1"; }
+mark_log() { mark=$(date +%s.%N); }
+threads_of() { # PID: names of its real-time threads' policies
+	for t in /proc/"$1"/task/*; do chrt -p "${t##*/}"; done 2>/dev/null | sed -n 's/.*policy: //p; s/.*priority: //p' | xargs
+}
+
+# --- the network and the peers ---
+cat >peer.py <<'PY'
+import socket, sys, threading, time
+
+def serve(port, answer):
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind(("", port))
+    s.listen(64)
+    while True:
+        c = s.accept()[0]
+        threading.Thread(target=answer, args=(c,), daemon=True).start()
+
+def echo(c):
+    while data := c.recv(1000):
+        c.sendall(data)
+
+def close_first(c):
+    c.sendall(b"x")
+    c.close()
+
+def connect(port):
+    s = socket.create_connection(("203.0.113.2", port), timeout=9)
+    while s.recv(100):
+        pass
+    s.close()
+
+if sys.argv[1] == "serve":
+    for port in 8001, 8002, 8003, 8004:
+        threading.Thread(target=serve, args=(port, close_first), daemon=True).start()
+    serve(7, echo)
+port, rounds, n = map(int, sys.argv[2:])
+for r in range(rounds):
+    if r:
+        time.sleep(2.5)
+    for i in range(n):
+        connect(port)
+PY
+ip netns add inside
+ip netns add server
+ip link add in0 type veth peer name c0 netns inside
+ip link add up0 type veth peer name s0 netns server
+ip addr add 10.7.0.1/24 dev in0
+ip addr add 203.0.113.1/24 dev up0
+ip -n inside addr add 10.7.0.2/24 dev c0
+ip -n server addr add 203.0.113.2/24 dev s0
+for l in "inside lo" "inside c0" "server lo" "server s0"; do ip -n "${l% *}" link set "${l#* }" up; done
+ip link set in0 up
+ip link set up0 up
+ip -n inside route add default via 10.7.0.1
+sysctl -qw net.ipv4.ip_forward=1
+nat() {
+	nft 'table ip nat { chain post { type nat hook postrouting priority srcnat; oifname "up0" ip protocol tcp masquerade to :40000-40007 random; }; }'
+}
+nat
+sysctl -qw net.netfilter.nf_conntrack_tcp_timeout_{time_wait,close,last_ack,fin_wait}=1
+ip netns exec server python3 peer.py serve &
+connections() { ip netns exec inside timeout 60 python3 peer.py connect "$@"; }
+# SYNs (and whatever else) that the server's timestamp check refused
+refused() { ip netns exec server sed -n '/^TcpExt:/p' /proc/net/netstat | head -n 2 | awk '
+	NR == 1 { for (i = 1; i <= NF; i++) if ($i == "PAWSEstab") n = i } NR == 2 { print $n }'; }
+listening() { ip netns exec server ss -Hltn sport = :7 | grep -q .; }
+within 20 listening
+
+# --- install ---
+dpkg -i tsnatd.deb >install.log 2>&1 || cat install.log
+check "package installs" dpkg-query -W tsnatd
+check "installing starts and enables nothing" not systemctl is-active -q tsnatd
+check "the user is there, without a shell" grep -q '^tsnatd:.*/nologin$' /etc/passwd
+for unit in tsnatd.service tsnatd@.service; do
+	score=$(systemd-analyze security --offline=true /lib/systemd/system/$unit 2>/dev/null | sed -n 's/.*Overall exposure level.*: \([0-9.]*\) .*/\1/p')
+	check "$unit: systemd-analyze security says $score, below 2.5" awk "BEGIN { exit !(\"$score\" != \"\" && $score < 2.5) }"
+done
+
+check "without tsnatd: connections" connections 8001 3 8
+before=$(refused)
+check "without tsnatd: the server refuses some ($before)" [ "$before" -gt 0 ]
+
+# --- start ---
+mark_log
+echo 'interfaces = [ "up0" ];' >/etc/tsnatd.conf
+check "starts with one line of configuration, and is ready" systemctl start tsnatd
+check "says so in the log" [ "$(log_lines 'policy repair')" = 1 ]
+check "watchdog: $(property tsnatd WatchdogUSec)" [ "$(property tsnatd WatchdogUSec)" != 0 ]
+check "healthy" healthy
+tsnatctl status | sed 's/^/# /'
+check "datapath bpf on Debian's kernel" status_is datapath bpf
+check "runs as its user" [ "$(stat -c %U /proc/"$(main_pid)")" = tsnatd ]
+caps=$(sed -n 's/^CapEff:\t//p' /proc/"$(main_pid)"/status)
+check "capabilities: net_admin, bpf, perfmon and no others ($caps)" [ "$caps" = 000000c000001000 ]
+check "a thread at SCHED_FIFO 10 ($(threads_of "$(main_pid)"))" status_is realtime yes
+check "the guardian runs ($(cat /proc/"$(pgrep -P "$(main_pid)")"/comm))" [ -n "$(pgrep -P "$(main_pid)")" ]
+check "any user may ask" setpriv --reuid nobody --regid nogroup --clear-groups tsnatctl status >/dev/null
+
+before=$(refused)
+check "connections" connections 8002 3 8
+check "syn_seen $(counter syn_seen), syn_shifted $(counter syn_shifted): some were repaired" [ "$(counter syn_shifted)" -gt 0 ]
+check "the server refused none ($before before, $(refused) after)" [ "$(refused)" = "$before" ]
+check "SYNs went through the queue ($(counter verdicts) verdicts)" [ "$(counter verdicts)" -gt 0 ]
+
+# --- reload ---
+printf 'interfaces = [ "up0" ];\nhold = 200;\npolicy = "unify";\n' >/etc/tsnatd.conf
+check "reload with a good file" systemctl reload tsnatd
+check "applies it" status_is hold_s 200
+# all connections are shifted now: one that lives from here to the end
+begin_long() {
+	exec 6> >(exec ip netns exec inside bash -c 'exec 3<>/dev/tcp/203.0.113.2/7
+		while read -r l; do echo "$l" >&3; read -r -t 9 a <&3 && echo "$a" || echo "no answer"; done' >pong)
+}
+begin_long
+ping() {
+	echo "$1" >&6
+	within 12 grep -qx -e "$1" -e 'no answer' pong && grep -qx "$1" pong
+}
+check "a connection begins" ping one
+check "it is shifted" [ "$(counter connections_shifted)" = 1 ]
+
+mark_log
+pid=$(main_pid)
+printf 'interfaces = [ "up0" ];\nhold = "x";\n' >/etc/tsnatd.conf
+check "reload with a bad file fails" not systemctl reload tsnatd 2>/dev/null
+check "says where and why" [ "$(log_lines '/etc/tsnatd.conf:2: hold: must be a number')" -ge 1 ]
+kill -HUP "$pid"
+said_it() { [ "$(log_lines 'the old one stays')" = 1 ]; }
+check "SIGHUP with a bad file: said, too" within 10 said_it
+check "and ready again" within 5 is_property ActiveState active
+check "the old configuration stays" status_is hold_s 200
+check "the same process" [ "$(main_pid)" = "$pid" ]
+
+# --- restart ---
+check "at most $(property tsnatd StartLimitBurst) starts in $(property tsnatd StartLimitIntervalUSec)" is_property StartLimitBurst 5
+# from here on less patient, as every start takes seconds under emulation
+mkdir -p /run/systemd/system/tsnatd.service.d
+printf '[Unit]\nStartLimitBurst=3\n[Service]\nWatchdogSec=15s\n' >/run/systemd/system/tsnatd.service.d/test.conf
+systemctl daemon-reload
+systemctl reset-failed tsnatd
+printf 'interfaces = [ "up0" ];\n' >/etc/tsnatd.conf
+systemctl restart tsnatd
+check "restart: healthy" healthy
+check "restart: another process" [ "$(main_pid)" != "$pid" ]
+check "restart: the connection lives, still shifted" ping two
+check "restart: shift and record are still there" [ "$(counter connections_shifted)" = 1 ]
+
+# --- crash ---
+pid=$(main_pid)
+kill -KILL "$pid"
+check "SIGKILL: restarted" within 60 healthy
+check "SIGKILL: the connection lives" ping three
+
+# --- others flush everything ---
+nft flush ruleset
+rules_there() { nft list table ip tsnatd >/dev/null 2>&1; }
+check "nft flush ruleset: the rules come back" within 10 rules_there
+nat
+
+# --- hang ---
+systemctl reset-failed tsnatd
+pid=$(main_pid)
+restarts=$(property tsnatd NRestarts)
+kill -STOP "$pid"
+stopped=$SECONDS
+sleep 1
+check "SIGSTOP: new connections get through" connections 8003 1 1
+# meanwhile, in another namespace
+echo 'interfaces = [ "s0" ];' >/etc/tsnatd/server.conf
+check "tsnatd@server starts" systemctl start tsnatd@server
+check "tsnatd@server is healthy" healthy --socket /run/tsnatd-server/io.tsnatd.Gateway
+check "tsnatd@server is in its namespace" [ "$(ip netns identify "$(property tsnatd@server MainPID)")" = server ]
+check "tsnatd@server has its own pins" [ "$(ls /sys/fs/bpf/tsnatd-server | wc -l)" -gt 0 ]
+restarted() { [ "$(property tsnatd NRestarts)" -gt "$restarts" ] && is_property ActiveState active; }
+check "SIGSTOP: the watchdog ends and restarts it" within 60 restarted
+echo "# at most $((SECONDS - stopped)) s after SIGSTOP"
+check "healthy again" healthy
+check "the connection lives" ping four
+
+# --- metrics ---
+cp /usr/share/doc/tsnatd/examples/prometheus/tsnatd-* /etc/systemd/system
+mkdir -p /var/lib/prometheus/node-exporter
+systemctl daemon-reload
+check "tsnatd-textfile.service" systemctl start tsnatd-textfile.service
+check "writes counters" grep -q '^tsnatd_syn_seen_total [0-9]' /var/lib/prometheus/node-exporter/tsnatd.prom
+systemctl start tsnatd-metrics.socket
+exec 4<>/dev/tcp/127.0.0.1/9674
+printf 'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n' >&4
+timeout 20 cat <&4 >answer
+exec 4>&-
+check "tsnatd-metrics.socket answers" [ "$(head -n 1 answer)" = $'HTTP/1.1 200 OK\r' ]
+length=$(tr -d '\r' <answer | sed -n 's/^Content-Length: //p')
+check "with as many bytes as it says ($length)" [ "$(sed '1,/^\r$/d' answer | wc -c)" = "$length" ]
+check "with all metrics" [ "$(tail -n 1 answer)" = "# EOF" ]
+systemctl stop tsnatd-metrics.socket
+rm -r /etc/systemd/system/tsnatd-* /var/lib/prometheus
+systemctl daemon-reload
+
+# --- stop ---
+systemctl stop tsnatd
+check "stop: clean" is_property Result success
+check "stop: no nft table of ours" [ -z "$(nft list tables | grep tsnatd)" ]
+check "stop: no socket" [ ! -e /run/tsnatd/io.tsnatd.Gateway ]
+check "stop: the live connection keeps its shift" ping five
+
+# --- a taken queue, and a bad file, are no restart loop ---
+tsnatd -i in0 --rules none --runtime-dir /run/other --state-dir /run/other --pin-dir /sys/fs/bpf/other 2>/dev/null &
+other=$!
+there() { [ -e /run/other/io.tsnatd.Gateway ]; }
+within 10 there
+systemctl reset-failed tsnatd 2>/dev/null
+mark_log
+check "queue taken: does not start" not systemctl start tsnatd 2>/dev/null
+gave_up() { is_property Result start-limit-hit || is_property ActiveState failed; }
+check "queue taken: gives up" within 60 gave_up
+sleep 2
+lines=$(log_lines 'queue 5150 is taken by another program')
+check "queue taken: said once a try, in $lines tries" [ "$lines" -ge 1 -a "$lines" -le 3 ]
+journalctl -q --no-pager -o cat -u tsnatd --since "@$mark" | sort | uniq -c | sed 's/^/# /'
+kill $other
+wait $other
+systemctl reset-failed tsnatd
+mark_log
+echo 'interfaces = "up0";' >/etc/tsnatd.conf
+check "bad file: does not start" not systemctl start tsnatd 2>/dev/null
+sleep 2
+check "bad file: one try" [ "$(property tsnatd NRestarts) $(property tsnatd ActiveState)" = "0 failed" ]
+systemctl reset-failed tsnatd
+echo 'interfaces = [ "up0" ];' >/etc/tsnatd.conf
+check "starts again when it can" systemctl start tsnatd
+
+# --- the other datapath ---
+tsnatd_begins() { # LINES-OF-CONFIGURATION: anew, without the other datapath's programs
+	systemctl stop tsnatd
+	tsnatd --cleanup
+	printf "$1" >/etc/tsnatd.conf
+	systemctl start tsnatd
+}
+exec 6>&- # the first one ends
+tsnatd_begins 'interfaces = [ "up0" ];\ndatapath = "queue";\n'
+check "datapath queue: healthy" healthy
+check "datapath queue: it is" status_is datapath queue
+before=$(refused)
+check "datapath queue: connections" connections 8004 3 8
+check "datapath queue: $(counter syn_shifted) repaired" [ "$(counter syn_shifted)" -gt 0 ]
+check "datapath queue: the server refused none ($before before, $(refused) after)" [ "$(refused)" = "$before" ]
+echo 'policy = "unify";' >>/etc/tsnatd.conf
+systemctl reload tsnatd
+begin_long
+check "datapath queue: a shifted connection" ping six
+systemctl restart tsnatd
+check "datapath queue: lives over a restart" ping seven
+systemctl stop tsnatd
+systemctl start tsnatd
+check "datapath queue: lives over stop and start" ping eight
+
+# --- remove and purge ---
+exec 6>&-
+rm -rf /sys/fs/bpf/other
+apt-get purge -y -q tsnatd >purge.log 2>&1 || cat purge.log
+check "purge" [ -z "$(dpkg-query -W -f '${Status}' tsnatd 2>/dev/null)" ]
+left=$(find / -xdev -not -path '/proc/*' -not -path '/guest/*' -not -path '/run/other*' -not -path '/sys/*' -name '*tsnatd*'; ls -d /sys/fs/bpf/tsnatd* /run/tsnatd* 2>/dev/null)
+check "purge: no file is left ($(echo $left))" [ -z "$left" ]
+check "purge: no user is left" not getent passwd tsnatd
+check "purge: no nft table is left" [ -z "$(nft list tables | grep tsnatd)" ]
+filters=$(for l in in0 up0; do tc filter show dev $l egress; tc filter show dev $l ingress; done | grep tsnat_
+	for h in egress ingress; do nsenter --net=/run/netns/server tc filter show dev s0 $h; done | grep tsnat_)
+check "purge: no tc filter is left ($(echo $filters))" [ -z "$filters" ]
+check "purge: no process is left" not pgrep tsnatd
+echo "# up $(cut -d. -f1 /proc/uptime) s"
+exit $failed
