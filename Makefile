@@ -116,6 +116,8 @@ demo: deps
 clean:
 	rm -rf build
 
+include systemd/install.mk
+
 .PHONY: all unit-tests fuzz deps check check-more check-vm demo clean
 .SECONDARY:
 -include $(wildcard $(B)/*.d $(B)/tests/*.d)

@@ -39,6 +39,14 @@ qemu-system-x86_64:qemu-system-x86
 /usr/bin/busybox:busybox-static
 xz:xz-utils
 cpio:cpio
+debootstrap:debootstrap
+dpkg-buildpackage:dpkg-dev
+dh:debhelper
+man:man-db
+mandoc:mandoc
+lintian:lintian
+systemd-analyze:systemd
+/usr/lib/python3/dist-packages/yaml/__init__.py:python3-yaml
 "
 
 missing=""
