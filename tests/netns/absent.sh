@@ -81,7 +81,7 @@ away() {
 		at_least "$what: they reuse ports" "$(json "$out" reuses)" 2000
 		is "$what: and every SYN is above its tuple's last TSval" "$(json "$out" violations)" 0
 		[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
-		at_most "$what: the server refuses none" "$(refused)" 5
+		server_refuses_none "$what" "$out" 5
 	fi
 	forget_tsnatd
 	HIGH=27999

@@ -349,6 +349,7 @@ class ServerSide:
                 c.refused = False
             else:
                 self.plausible(c, key, s)
+                c.last_time = s.time
         else:
             report.count("connections")
             if c is not None:
@@ -394,6 +395,8 @@ class ServerSide:
             # a younger segment of the connection was faster; in TIME_WAIT a server counts that as refused, too
             self.report.count("overtaken_segments")
         self.plausible(c, key, s)
+        if s.tsval is not None:
+            c.last, c.last_time = s.tsval, s.time
 
     def inbound(self, t, s):
         c = t.conn
@@ -422,7 +425,6 @@ class ServerSide:
         passed = s.time - c.last_time
         if abs(moved - passed) > self.slack:
             self.report.violation("implausible", key, s, "TSval moved %.3f s in %.3f s" % (moved, passed))
-        c.last, c.last_time = s.tsval, s.time
 
 
 class Compare:

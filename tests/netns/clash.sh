@@ -20,9 +20,27 @@ waiting() { # N: so many packets are in the queue
 	[ "$(on gw awk '{ n += $3 } END { print n + 0 }' /proc/net/netfilter/nfnetlink_queue)" = "$1" ]
 }
 
-# clash FAMILY WINNER LOSER queue|no-bpf
+received() { # CLIENT
+	grep -q '^received' "$TMP/talk.$1"
+}
+
+# in_order FAMILY WINNER LOSER queue|no-bpf: again, as often as the two SYNs do not meet in that order. A queue has two readers where BPF
+# programs have the last word, and which of them is the faster, and by how much, nobody can say.
+in_order() {
+	local i
+
+	for i in 1 2 3 4 5 6 7 8; do
+		if clash "$@"; then
+			ok "$1, $4: $2 before $3: a clash is counted (at try $i)"
+			return
+		fi
+	done
+	not_ok "$1, $4: $2 before $3: a clash is counted in one of $i tries"
+}
+
+# clash FAMILY WINNER LOSER queue|no-bpf: fails when the loser's SYN was confirmed first, or decided when the winner's had left
 clash() {
-	local what="$1, $4: $2 before $3" winner loser captures=() out=$TMP/check.json
+	local what="$1, $4: $2 before $3" winner loser met captures=() out=$TMP/check.json
 
 	topology_up 2
 	start_peer
@@ -44,9 +62,14 @@ clash() {
 	start_talk "$1" "$3"
 	loser=$SPAWNED
 	wait_for 3 waiting 2
-	succeeds "$what: both SYNs wait" waiting 2
+	waiting 2 || not_ok "$what: both SYNs wait"
 	release_queue
-	wait_for 3 grep -q '^received' "$TMP/talk.$2"
+	wait_for 5 eval "received $2 || received $3"
+	if received "$3"; then
+		note "$what: the other way round this time"
+		forget_tsnatd
+		return 1
+	fi
 	at_least "$what: one of them was dropped at confirm" "$(insert_failed)" 1
 	# the loser's second SYN comes while the tuple is the winner's
 	sleep 1.2
@@ -63,7 +86,7 @@ clash() {
 	forget "$loser"
 	capture_end "${captures[1]}" "$TMP/server.pcap"
 	capture_end "${captures[0]}" "$TMP/client.pcap"
-	at_least "$what: clashes are counted" "$(stat_of clashes)" 1
+	met=$(stat_of clashes)
 
 	check_capture "$out" --client "$TMP/client.pcap" "$TMP/server.pcap"
 	is "$what: the winner's shift is one constant, and not 0" \
@@ -74,14 +97,15 @@ clash() {
 		"$(json "$out" connections) $(json "$out" violations)" '2 0'
 	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
 	forget_tsnatd
+	[ "${met:-0}" -gt 0 ]
 }
 
 need_daemon
 begin
-clash ipv4 c1 c2 queue
-clash ipv4 c2 c1 queue
-clash ipv6 c1 c2 queue
-clash ipv6 c2 c1 queue
-clash ipv4 c1 c2 no-bpf
-clash ipv6 c2 c1 no-bpf
+in_order ipv4 c1 c2 queue
+in_order ipv4 c2 c1 queue
+in_order ipv6 c1 c2 queue
+in_order ipv6 c2 c1 queue
+in_order ipv4 c1 c2 no-bpf
+in_order ipv6 c2 c1 no-bpf
 finish

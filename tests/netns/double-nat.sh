@@ -84,8 +84,7 @@ with() { # FAMILY DECIDE [ARGS]
 		each+=("$(since c$n TcpActiveOpens)")
 		at_least "$what: from client $n" "${each[-1]}" $((CONNECTIONS / 10))
 	done
-	is "$what: none refused: counters and challenge ACKs in the capture" \
-		"$(refused) $(json "$out" challenge_acks)" '0 0'
+	server_refuses_none "$what" "$out"
 	is "$what: every SYN above its tuple's last TSval" "$(json "$out" violations)" 0
 	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
 	is "$what: PAWSEstab, PAWSActive, wrong checksums at the clients" "$(since_all TcpExtPAWSEstab c1 c2 c3) \

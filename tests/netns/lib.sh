@@ -471,6 +471,16 @@ refused() {
 	echo $(($(since srv TcpExtPAWSTimewait) + $(since srv TcpExtPAWSEstab)))
 }
 
+# server_refuses_none TEXT CHECK [HANDFUL]: by the capture that CHECK tells of, and by the server's counter, which counts the last segments
+# of a connection too when they overtook each other.
+server_refuses_none() {
+	local overtaken
+
+	overtaken=$(json "$2" overtaken_segments)
+	at_most "$1: SYNs that the server refuses" "$(json "$2" challenge_acks)" "${3:-0}"
+	at_most "$1: PAWSTimewait" "$(since srv TcpExtPAWSTimewait)" $((${3:-0} + ${overtaken:-0}))
+}
+
 insert_failed() {
 	echo $(($(conntrack_sum insert_failed) - MARK_INSERT_FAILED))
 }
