@@ -51,7 +51,7 @@ static const struct option_def options[] = {
 	{ "pin_dir", OPTION_PATH, AT(pin_dir) },
 	{ "rules", OPTION_CHOICE, AT(rules), .words = rules },
 	{ "queue_num", OPTION_NUMBER, AT(queue_num), .min = 0, .max = 65535 },
-	{ "queues", OPTION_NUMBER, AT(queues), .min = 1, .max = 64 },
+	{ "queues", OPTION_NUMBER, AT(queues), .min = 0, .max = CONFIG_QUEUES_MAX },
 	{ "hold", OPTION_NUMBER, AT(hold), .min = 1, .max = 86400 },
 	{ "records", OPTION_NUMBER, AT(records), .min = 1, .max = 1u << 26, .file_only = true },
 	{ "mark_mask", OPTION_NUMBER, AT(mark_mask), .min = 1, .max = UINT32_MAX, .file_only = true },
@@ -85,7 +85,7 @@ void config_defaults(struct config *c)
 		.runtime_dir = "/run/tsnatd",
 		.pin_dir = "/sys/fs/bpf/tsnatd",
 		.queue_num = 5150,
-		.queues = 1,
+		.queues = 0,
 		.hold = 300,
 		.records = 1u << 20,
 		.mark_mask = 0x20000,
@@ -392,8 +392,10 @@ static void check_together(const struct config *c, struct problems *p)
 {
 	const uint32_t kinds = c->datapath == CONFIG_DATAPATH_BPF ? 1 : 3; /* SYNs, segments out, segments in */
 
-	if (c->queue_num + kinds * c->queues > 65536)
-		problem(p, "queues: %u queues from number %u end beyond 65535", kinds * c->queues, c->queue_num);
+	const uint32_t queues = c->queues ? c->queues : 1; /* as many as there is room for */
+
+	if (c->queue_num + kinds * queues > 65536)
+		problem(p, "queues: %u queues from number %u end beyond 65535", kinds * queues, c->queue_num);
 	if (c->decide == CONFIG_DECIDE_KERNEL && c->datapath == CONFIG_DATAPATH_QUEUE)
 		problem(p, "decide: \"kernel\" needs the bpf datapath");
 }
@@ -439,7 +441,7 @@ void config_usage(void)
 	     "      --decide queue|kernel      where SYNs are decided first\n"
 	     "      --rules managed|none       install nft rules, or leave them to you (see conf/tsnatd.nft)\n"
 	     "      --queue-num N              the first netfilter queue (default 5150)\n"
-	     "      --queues N                 how many queues, two threads each (default 1)\n"
+	     "      --queues N                 how many queues, two threads each (default 0: one for each processor)\n"
 	     "      --hold SECONDS             how long a record outlives its last packet (default 300)\n"
 	     "      --state-dir DIR            (default /var/lib/tsnatd)\n"
 	     "      --runtime-dir DIR          (default /run/tsnatd)\n"

@@ -12,6 +12,7 @@
 #define CONFIG_DEFAULT_FILE "/etc/tsnatd.conf"
 #define CONFIG_INTERFACES_MAX 64
 #define CONFIG_EXTERNAL_MAX 64
+#define CONFIG_QUEUES_MAX 64
 #define CONFIG_PATH_MAX 96 /* the varlink socket's name below it must fit into sun_path */
 
 enum config_policy { CONFIG_REPAIR, CONFIG_UNIFY };
@@ -35,7 +36,7 @@ struct config {
 	char runtime_dir[CONFIG_PATH_MAX];
 	char pin_dir[CONFIG_PATH_MAX];
 	uint32_t queue_num;
-	uint32_t queues;
+	uint32_t queues; /* of each kind; 0: see count_queues() */
 	uint32_t hold;	  /* seconds */
 	uint32_t records; /* bound of the table */
 	uint32_t conntrack_events; /* learn mappings from events where packets do not bring them */

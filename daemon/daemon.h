@@ -29,6 +29,7 @@ struct daemon {
 	const struct datapath_ops *ops;
 	struct datapath *datapath;
 	struct rules *rules;
+	uint32_t queues; /* of each kind */
 	struct attachments attachments;
 	struct queue_policy queue_policy;
 	struct queue_worker *worker[GUARDIAN_QUEUES_MAX];

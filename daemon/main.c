@@ -73,6 +73,24 @@ static int take_lock(struct daemon *d)
 	return 0;
 }
 
+/*
+ * A queue for each processor, unless the configuration says how many. Rules of others name one queue, and where packets are rewritten
+ * here their order matters.
+ */
+static uint32_t count_queues(const struct daemon *d)
+{
+	const uint32_t room = 65536 - d->cfg.queue_num;
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (d->cfg.queues)
+		return d->cfg.queues;
+	if (d->cfg.rules == CONFIG_RULES_NONE || d->ops->apply || n < 1)
+		return 1;
+	if (n > CONFIG_QUEUES_MAX)
+		n = CONFIG_QUEUES_MAX;
+	return (uint32_t)n < room ? (uint32_t)n : room;
+}
+
 static int open_datapath(struct daemon *d, const struct datapath_ops *ops, const char **ret_error)
 {
 	const struct datapath_config cfg = datapath_config(&d->cfg, &d->clock);
@@ -99,6 +117,8 @@ static int start_datapath(struct daemon *d)
 	}
 	if (r < 0)
 		log_err("datapath %s: %s (%s)", ops->name, error, strerror(-r));
+	else
+		d->queues = count_queues(d);
 	return r;
 }
 
@@ -181,7 +201,7 @@ static struct rules_config rules_config(const struct daemon *d)
 {
 	return (struct rules_config){
 		.queue_num = (uint16_t)d->cfg.queue_num,
-		.queues = (uint16_t)d->cfg.queues,
+		.queues = (uint16_t)d->queues,
 		.segments = d->ops->apply != NULL,
 		.mark_mask = d->cfg.mark_mask,
 	};
@@ -196,13 +216,15 @@ static int bind_queues(struct daemon *d, enum rules_queue which)
 {
 	const struct rules_config rules = rules_config(d);
 
-	for (uint32_t i = 0; i < d->cfg.queues; i++) {
+	for (uint32_t i = 0; i < d->queues; i++) {
 		struct conntrack **ct = &d->worker_conntrack[d->n_workers];
 		const bool asks = which == RULES_SYNS && d->ops->apply && conntrack_new(ct) == 0;
 		const struct queue_worker_config cfg = {
 			.alive = asks ? is_connection_alive : NULL,
 			.alive_user = *ct,
 			.num = (uint16_t)(rules_first_queue(&rules, which) + i),
+			.index = (uint16_t)i,
+			.total = (uint16_t)d->queues,
 			.kind = which == RULES_SYNS ? QUEUE_SYNS : QUEUE_SEGMENTS,
 			.mark_mask = d->cfg.mark_mask,
 			.repeat = d->cfg.rules == CONFIG_RULES_NONE,

@@ -24,7 +24,7 @@ received() { # CLIENT
 	grep -q '^received' "$TMP/talk.$1"
 }
 
-# in_order FAMILY WINNER LOSER queue|no-bpf: again, as often as the two SYNs do not meet in that order. A queue has two readers where BPF
+# in_order FAMILY WINNER LOSER queue|no-bpf: again, as often as the two SYNs do not meet in that order. The queue has two readers where BPF
 # programs have the last word, and which of them is the faster, and by how much, nobody can say.
 in_order() {
 	local i
@@ -46,7 +46,7 @@ clash() {
 	start_peer
 	masquerade plain $PORT $PORT
 	offload_off c1:eth0 c2:eth0 srv:eth0 gw:in1 gw:in2 gw:out
-	must_start_tsnatd $(how "$4")
+	must_start_tsnatd $(how "$4") --queues 1 # one queue keeps the order of its SYNs
 	arm "$1" "$2" $PORT # the tuple has a last TSval that the winner's clock is below
 	rm -f "$TMP/go"
 	mark
