@@ -22,6 +22,7 @@
 #endif
 
 #define LINKS_SETTLE_US 20000	 /* a new interface comes as a burst of events */
+#define MAPPINGS_US 10000	 /* from one reading of conntrack events to the next */
 #define WORKER_STUCK_MS 5000
 
 static struct datapath_config datapath_config(const struct config *c, const struct tsclock *clock)
@@ -504,8 +505,9 @@ static void start_mappings(struct daemon *d)
 		log_notice("no conntrack events (%s): inside tuples are not known", strerror(-r));
 		return;
 	}
-	/* nobody's connection depends on them */
+	/* nobody's connection depends on them: many at a wake-up */
 	sd_event_source_set_priority(d->mappings_event, SD_EVENT_PRIORITY_IDLE);
+	sd_event_source_set_ratelimit(d->mappings_event, MAPPINGS_US, 1);
 }
 
 static int all_counters(void *user, uint64_t *counters)
