@@ -110,9 +110,10 @@ struct datapath_ops {
 
 	/*
 	 * Look at the next records, at least MAX if there are as many, and remove expired ones; of shifted connections that fell silent only those
-	 * that ALIVE, if it is not NULL, does not know any more.
+	 * that ALIVE, if it is not NULL, does not know any more. Reads the clock itself, after each record: a time from before would make what was used
+	 * since look like weeks ago.
 	 */
-	int (*sweep)(struct datapath *dp, uint32_t now_ms, uint32_t hold_ms, uint32_t max, datapath_alive_fn *alive,
+	int (*sweep)(struct datapath *dp, uint32_t hold_ms, uint32_t max, datapath_alive_fn *alive,
 		     void *user, struct datapath_sweep *ret);
 	/* From any thread; ends early with FN's result if that is not 0. */
 	int (*each)(struct datapath *dp, datapath_each_fn *fn, void *user);

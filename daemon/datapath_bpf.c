@@ -420,12 +420,12 @@ static int bpf_propose(struct datapath *dp, const struct tuple *t, uint32_t isn,
 }
 
 /* Run the program "control" on N keys. Returns how many records it changed, or -errno. */
-static int control(struct datapath *dp, enum control_op op, const struct control_key *keys, uint32_t n, uint32_t now_ms)
+static int control(struct datapath *dp, enum control_op op, const struct control_key *keys, uint32_t n)
 {
 	struct {
 		struct control_head head;
 		struct control_key keys[CONTROL_KEYS];
-	} req = { .head = { .op = op, .count = n, .now_ms = now_ms } };
+	} req = { .head = { .op = op, .count = n } };
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = &req,
 		    .data_size_in = (uint32_t)(sizeof(req.head) + n * sizeof(req.keys[0])), .repeat = 1);
 
@@ -436,7 +436,7 @@ static int control(struct datapath *dp, enum control_op op, const struct control
 /* A sweep under way. */
 struct sweep {
 	struct datapath *dp;
-	uint32_t now_ms, hold_ms;
+	uint32_t hold_ms;
 	datapath_alive_fn *alive;
 	void *user;
 	struct control_key dead[CONTROL_KEYS];
@@ -449,7 +449,7 @@ struct sweep {
  */
 static void sweep_remove(struct sweep *s)
 {
-	int done = s->n_dead ? control(s->dp, CONTROL_SWEEP, s->dead, s->n_dead, s->now_ms) : 0;
+	int done = s->n_dead ? control(s->dp, CONTROL_SWEEP, s->dead, s->n_dead) : 0;
 
 	s->removed += done > 0 ? (uint32_t)done : 0;
 	s->n_dead = 0;
@@ -457,12 +457,12 @@ static void sweep_remove(struct sweep *s)
 
 static void sweep_record(struct sweep *s, const struct tuple *t, const struct record *r)
 {
-	uint32_t limit = record_limit_ms(r, s->hold_ms);
+	uint32_t limit = record_limit_ms(r, s->hold_ms), now = (uint32_t)boot_ms();
 
-	if (s->alive && r->shift && record_is_open(r) && ms_expired(s->now_ms, r->seen_ms, s->hold_ms) &&
+	if (s->alive && r->shift && record_is_open(r) && ms_expired(now, r->seen_ms, s->hold_ms) &&
 	    s->alive(s->user, t) == 0)
 		limit = s->hold_ms;
-	if (!ms_expired(s->now_ms, r->seen_ms, limit))
+	if (!ms_expired(now, r->seen_ms, limit))
 		return;
 	s->dead[s->n_dead++] = (struct control_key){ .tuple = *t, .state = r->state, .limit_ms = limit };
 	if (s->n_dead == CONTROL_KEYS)
@@ -487,10 +487,10 @@ static int next_batch(struct datapath *dp, struct batch *b)
 	return r < 0;
 }
 
-static int bpf_sweep(struct datapath *dp, uint32_t now_ms, uint32_t hold_ms, uint32_t max, datapath_alive_fn *alive,
+static int bpf_sweep(struct datapath *dp, uint32_t hold_ms, uint32_t max, datapath_alive_fn *alive,
 		     void *user, struct datapath_sweep *ret)
 {
-	struct sweep s = { .dp = dp, .now_ms = now_ms, .hold_ms = hold_ms, .alive = alive, .user = user };
+	struct sweep s = { .dp = dp, .hold_ms = hold_ms, .alive = alive, .user = user };
 	struct batch *b = dp->sweep;
 	int r = 0;
 
@@ -570,7 +570,7 @@ static int bpf_restore_destination(struct datapath *dp, const struct destination
 static int bpf_set_inside(struct datapath *dp, const struct tuple *t, const struct inside *inside)
 {
 	const struct control_key k = { .tuple = *t, .inside = *inside };
-	int r = control(dp, CONTROL_INSIDE, &k, 1, 0);
+	int r = control(dp, CONTROL_INSIDE, &k, 1);
 
 	return r < 0 ? r : r == 0 ? -ENOENT : 0;
 }

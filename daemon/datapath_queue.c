@@ -606,13 +606,12 @@ static bool sweep_one(const struct sweep *s, const struct records_item *i)
 	return ms_expired(now, r->seen_ms, limit) && sweep_remove(s, i, limit);
 }
 
-static int queue_sweep(struct datapath *dp, uint32_t now_ms, uint32_t hold_ms, uint32_t max, datapath_alive_fn *alive,
+static int queue_sweep(struct datapath *dp, uint32_t hold_ms, uint32_t max, datapath_alive_fn *alive,
 		       void *user, struct datapath_sweep *ret)
 {
 	const struct sweep s = { .dp = dp, .hold_ms = hold_ms, .alive = alive, .user = user };
 	struct records_item items[READ_AT_ONCE];
 
-	(void)now_ms;
 	*ret = (struct datapath_sweep){ 0 };
 	while (ret->scanned < max && !ret->complete) {
 		uint32_t n = records_read(dp->records, &dp->sweep_cursor, items, READ_AT_ONCE);

@@ -70,7 +70,7 @@ static int on_timer(sd_event_source *timer, uint64_t usec, void *user)
 
 	(void)usec;
 	s->questions = QUESTIONS;
-	r = s->ops->sweep(s->dp, (uint32_t)boot_ms(), effective_hold(s), SLICE, s->ct ? is_alive : NULL, s, &done);
+	r = s->ops->sweep(s->dp, effective_hold(s), SLICE, s->ct ? is_alive : NULL, s, &done);
 	if (r < 0 && r != s->error)
 		log_warn("cannot sweep the records: %s", strerror(-r));
 	s->error = r;

@@ -50,8 +50,7 @@ struct control_head {
 	__u8 pad[CONTROL_PAD];
 	__u32 op;
 	__u32 count;
-	__u32 now_ms;
-	__u32 reserved;
+	__u32 reserved[2];
 };
 
 struct control_key {

@@ -399,13 +399,18 @@ int tsnat_ingress_l3(struct __sk_buff *skb)
 /*
  * Remove an expired record. A SYN claims a record by changing its state after it wrote seen_ms, and never claims a dead one; so if the
  * state is still the one that the sweeper read before, and seen_ms, read after it, is old, no SYN can have installed
- * a shift since, and none will after the exchange.
+ * a shift since, and none will after the exchange. The clock is read last: whoever stopped the sweeper before, for however long, a stamp that
+ * was written meanwhile is not of the future.
  */
-static __always_inline int sweep_one(const struct control_key *k, __u32 now)
+static __always_inline int sweep_one(const struct control_key *k)
 {
 	struct record *r = bpf_map_lookup_elem(&records, &k->tuple);
+	__u32 seen_ms;
 
-	if (!r || __sync_fetch_and_or(&r->state, 0) != k->state || !ms_expired(now, r->seen_ms, k->limit_ms))
+	if (!r || __sync_fetch_and_or(&r->state, 0) != k->state)
+		return 0;
+	seen_ms = *(volatile __u32 *)&r->seen_ms;
+	if (!ms_expired(now_ms(), seen_ms, k->limit_ms))
 		return 0;
 	if (__sync_val_compare_and_swap(&r->state, k->state, k->state | RECORD_DEAD) != k->state)
 		return 0;
@@ -432,7 +437,7 @@ int tsnat_control(struct __sk_buff *skb)
 		if (i >= head.count || bpf_skb_load_bytes(skb, sizeof(head) + i * sizeof(k), &k, sizeof(k)) < 0)
 			break;
 		if (head.op == CONTROL_SWEEP) {
-			done += sweep_one(&k, head.now_ms);
+			done += sweep_one(&k);
 		} else if (head.op == CONTROL_INSIDE) {
 			struct record *r = bpf_map_lookup_elem(&records, &k.tuple);
 

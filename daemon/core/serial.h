@@ -31,11 +31,16 @@ static inline __u32 ms_elapsed(__u32 now_ms, __u32 then_ms)
 	return d > 0 ? (__u32)d : 0;
 }
 
-/* Like ms_elapsed(), but a stamp more than half the range away, which means weeks of silence, has expired. */
+/*
+ * How far a stamp may lie in the future of a time that was read before it: as long as whoever read the time may have been
+ * stopped since (a debugger, a busy machine, a virtual processor that got no time).
+ */
+#define MS_STOPPED 60000
+
+/* Like ms_elapsed(), but a stamp about half the range away, which means weeks of silence, has expired. */
 static inline int ms_expired(__u32 now_ms, __u32 then_ms, __u32 limit_ms)
 {
 	__s32 d = (__s32)(now_ms - then_ms);
 
-	/* two processors disagree by microseconds, so a small negative difference is "now" */
-	return d < -1000 || d > (__s32)limit_ms;
+	return d < -MS_STOPPED || d > (__s32)limit_ms;
 }
