@@ -130,10 +130,13 @@ static void restore(struct daemon *d)
 	struct state_loaded loaded;
 	int r = state_load(d->cfg.state_dir, d->ops, d->datapath, now, &loaded);
 
-	if (loaded.set_aside)
-		log_warn("%s/state is damaged (%s): set aside as state.bad", d->cfg.state_dir, loaded.set_aside);
+	if (loaded.unusable && loaded.aside_error < 0)
+		log_warn("%s/state cannot be used (%s), nor set aside as state.bad (%s): it will be replaced", d->cfg.state_dir,
+			 loaded.unusable, strerror(-loaded.aside_error));
+	else if (loaded.unusable)
+		log_warn("%s/state cannot be used (%s): set aside as state.bad", d->cfg.state_dir, loaded.unusable);
 	if (r < 0 && r != -ENOENT)
-		log_warn("%s/state cannot be read: %s", d->cfg.state_dir, strerror(-r));
+		log_warn("%s/state.new cannot be read: %s", d->cfg.state_dir, strerror(-r));
 	if (r < 0)
 		return;
 	d->clock.base_ms = loaded.clock_ms - (uint32_t)now;

@@ -43,7 +43,7 @@ struct state_destination {
 
 static int read_secret(const char *path, struct siphash_key *ret)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct siphash_key key;
 	ssize_t n;
 
@@ -65,7 +65,7 @@ static int write_whole(const char *path, const void *data, size_t len)
 		return -errno;
 	n = write(fd, data, len);
 	if (n != (ssize_t)len)
-		return n < 0 ? -errno : -EIO;
+		return n < 0 ? -errno : -ENOSPC;
 	return fsync(fd) < 0 ? -errno : 0;
 }
 
@@ -112,10 +112,18 @@ struct writer {
 	uint32_t records, destinations;
 };
 
+static int write_out(FILE *f, const void *data, size_t len)
+{
+	errno = 0;
+	if (fwrite(data, len, 1, f) == 1)
+		return 0;
+	return errno ? -errno : -EIO;
+}
+
 static int put(struct writer *w, const void *data, size_t len)
 {
 	w->crc = (uint32_t)crc32(w->crc, data, (unsigned int)len);
-	return fwrite(data, len, 1, w->f) == 1 ? 0 : -EIO;
+	return write_out(w->f, data, len);
 }
 
 static int put_record(void *user, const struct tuple *t, const struct record *r)
@@ -149,8 +157,9 @@ static int write_state(FILE *f, const struct datapath_ops *ops, struct datapath 
 	struct writer w = { .f = f };
 	int r;
 
-	if (fwrite(h, sizeof(*h), 1, f) != 1)
-		return -EIO;
+	r = write_out(f, h, sizeof(*h));
+	if (r < 0)
+		return r;
 	r = ops->each(dp, put_record, &w);
 	if (r >= 0)
 		r = ops->each_destination(dp, put_destination, &w);
@@ -161,9 +170,12 @@ static int write_state(FILE *f, const struct datapath_ops *ops, struct datapath 
 	h->crc = header_crc(*h, w.crc,
 			    (uint64_t)w.records * sizeof(struct state_record) +
 				    (uint64_t)w.destinations * sizeof(struct state_destination));
-	if (fseek(f, 0, SEEK_SET) < 0 || fwrite(h, sizeof(*h), 1, f) != 1 || fflush(f) != 0 || fsync(fileno(f)) < 0)
-		return errno ? -errno : -EIO;
-	return 0;
+	if (fseek(f, 0, SEEK_SET) < 0)
+		return -errno;
+	r = write_out(f, h, sizeof(*h));
+	if (r < 0)
+		return r;
+	return fflush(f) != 0 || fsync(fileno(f)) < 0 ? -errno : 0;
 }
 
 int state_save(const char *dir, const struct datapath_ops *ops, struct datapath *dp, const struct tsclock *clock,
@@ -192,9 +204,12 @@ int state_save(const char *dir, const struct datapath_ops *ops, struct datapath 
 		close(fd);
 		return -ENOMEM;
 	}
-	errno = 0;
 	r = write_state(f, ops, dp, &h);
-	return r < 0 ? r : replace_file(dir, tmp, path);
+	if (r >= 0)
+		r = replace_file(dir, tmp, path);
+	if (r < 0)
+		unlink(tmp); /* half a file is of no use, and on a full disk in the way */
+	return r;
 }
 
 /* ---- loading ---- */
@@ -235,24 +250,30 @@ static const char *what_is_wrong(const struct image *i)
 	return crc == h->crc ? NULL : "its checksum is wrong";
 }
 
-/* Returns 0, -ENOENT, or -EBADMSG with *RET_WHY set. */
+static int unusable(int error, const char **ret_why)
+{
+	if (error != ENOENT)
+		*ret_why = strerrordesc_np(error);
+	return -error;
+}
+
+/* Returns 0; -ENOENT when there is none; or -errno with *RET_WHY set, for damage -EBADMSG. */
 static int map_file(const char *path, struct image *ret, const char **ret_why)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* without waiting for whoever writes to what is no file but a pipe */
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct image i = { 0 };
 	struct stat st;
 
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) < 0)
-		return -errno;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return unusable(errno, ret_why);
 	if (S_ISREG(st.st_mode) && st.st_size > 0) {
 		i.len = (size_t)st.st_size;
 		i.data = mmap(NULL, i.len, PROT_READ, MAP_PRIVATE, fd, 0);
 		if (i.data == MAP_FAILED)
-			return -errno;
+			return unusable(errno, ret_why);
 	}
-	*ret_why = what_is_wrong(&i);
+	*ret_why = S_ISREG(st.st_mode) ? what_is_wrong(&i) : "it is not a file";
 	if (*ret_why) {
 		unmap(&i);
 		return -EBADMSG;
@@ -330,14 +351,15 @@ int state_load(const char *dir, const struct datapath_ops *ops, struct datapath 
 	snprintf(path, sizeof(path), "%s/state", dir);
 	snprintf(tmp, sizeof(tmp), "%s/state.new", dir);
 	snprintf(bad, sizeof(bad), "%s/state.bad", dir);
-	r = map_file(path, &image, &ret->set_aside);
-	if (r == -EBADMSG && rename(path, bad) < 0)
-		return -errno;
+	r = map_file(path, &image, &ret->unusable);
+	/* also what is perhaps whole, but cannot be read now: the next save would replace it */
+	if (ret->unusable)
+		ret->aside_error = rename(path, bad) < 0 ? -errno : 0;
 	/* a crash between the temporary's fsync and its rename leaves it whole */
 	if (r < 0)
-		r = map_file(tmp, &image, &why) < 0 ? -ENOENT : 0;
+		r = map_file(tmp, &image, &why);
 	if (r < 0)
-		return r;
+		return r == -EBADMSG ? -ENOENT : r;
 	h = image.data;
 	ret->clock_ms = h->clock_ms + h->interval_ms + STATE_SLACK_MS;
 	restore_records(h, ops, dp, now_ms, ret);

@@ -152,7 +152,7 @@ under_traffic() { # DECIDE
 	must_start_tsnatd "${args[@]}"
 	sleep 0.5
 	goes_on "$what: beside a damaged state file: an open connection goes on" $((LOW + 3))
-	is "$what: which nobody read, as the live table was there" "$(grep -c damaged "$LOG")" 0
+	is "$what: which nobody read, as the live table was there" "$(grep -c 'cannot be used' "$LOG")" 0
 	mark
 	sleep 1.5
 	traffic_ends
@@ -220,8 +220,8 @@ damaged() {
 	rm -f "$STATE_DIR/state.bad"
 	: >"$LOG"
 	if start_tsnatd; then ok "$what: starts"; else not_ok "$what: starts" "$(tail -n 3 "$LOG")"; fi
-	is "$what: one warning" "$(grep -c 'damaged' "$LOG")" 1
-	note "it says: $(sed -n "s|^$STATE_DIR/\(.*damaged.*\)|\1|p" "$LOG")"
+	is "$what: one warning" "$(grep -c 'cannot be used' "$LOG")" 1
+	note "it says: $(sed -n "s|^$STATE_DIR/\(.*cannot be used.*\)|\1|p" "$LOG")"
 	succeeds "$what: set aside" test -e "$STATE_DIR/state.bad"
 	records=$(stat_of records)
 	if [ "$3" = 1 ]; then

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -279,7 +281,7 @@ static void test_round_trip(void **state)
 			save(f, thens[i]);
 			assert_false(exists(f, "state.new"));
 			assert_int_equal(load(f, nows[k]), 0);
-			assert_null(f->result.set_aside);
+			assert_null(f->result.unusable);
 			assert_all_there(f, thens[i], nows[k]);
 			assert_int_equal(f->result.clock_ms,
 					 (uint32_t)thens[i] + f->clock.base_ms + INTERVAL + STATE_SLACK_MS);
@@ -295,7 +297,7 @@ static void test_empty_table(void **state)
 	struct fixture *f = *state;
 
 	assert_int_equal(load(f, 5), -ENOENT);
-	assert_null(f->result.set_aside);
+	assert_null(f->result.unusable);
 	assert_false(exists(f, "state.bad"));
 	save(f, SAVED_AT);
 	assert_int_equal(load(f, 5), 0);
@@ -480,13 +482,13 @@ static const char *set_aside(struct fixture *f, size_t size)
 	remove(path_of(f, "state.bad"));
 	write_file(f, "state", image, size);
 	assert_int_equal(load(f, 5), -ENOENT);
-	assert_non_null(f->result.set_aside);
+	assert_non_null(f->result.unusable);
 	assert_false(exists(f, "state"));
 	assert_int_equal(read_file(f, "state.bad", bad, sizeof(bad)), size);
 	assert_memory_equal(bad, image, size);
 	assert_int_equal(f->result.records + f->result.destinations, 0);
 	assert_int_equal(f->loaded.n_records + f->loaded.n_destinations, 0);
-	return f->result.set_aside;
+	return f->result.unusable;
 }
 
 static size_t good_image(struct fixture *f, uint32_t records, uint32_t destinations)
@@ -542,10 +544,18 @@ static void test_not_a_file(void **state)
 
 	assert_int_equal(mkdir(path_of(f, "state"), 0700), 0);
 	assert_int_equal(load(f, 5), -ENOENT);
-	assert_non_null(f->result.set_aside);
+	assert_string_equal(f->result.unusable, "it is not a file");
+	assert_int_equal(f->result.aside_error, 0);
 	assert_false(exists(f, "state"));
 	save(f, SAVED_AT);
 	assert_int_equal(load(f, 5), 0);
+	/* one of which nobody knows the other end */
+	remove(path_of(f, "state"));
+	remove(path_of(f, "state.bad"));
+	assert_int_equal(mkfifo(path_of(f, "state"), 0600), 0);
+	assert_int_equal(load(f, 5), -ENOENT);
+	assert_string_equal(f->result.unusable, "it is not a file");
+	assert_true(exists(f, "state.bad"));
 }
 
 /* A crash between the temporary's fsync and its rename. */
@@ -558,17 +568,17 @@ static void test_valid_temporary(void **state)
 	remove(path_of(f, "state"));
 	write_file(f, "state.new", image, n);
 	assert_int_equal(load(f, 5), 0);
-	assert_null(f->result.set_aside);
+	assert_null(f->result.unusable);
 	assert_all_there(f, SAVED_AT, 5);
 	/* beside an empty one, and one with a bad checksum */
 	write_file(f, "state", "", 0);
 	assert_int_equal(load(f, 5), 0);
-	assert_string_equal(f->result.set_aside, "it is empty");
+	assert_string_equal(f->result.unusable, "it is empty");
 	assert_all_there(f, SAVED_AT, 5);
 	image[n - 1] ^= 1;
 	write_file(f, "state", image, n);
 	assert_int_equal(load(f, 5), 0);
-	assert_string_equal(f->result.set_aside, "its checksum is wrong");
+	assert_string_equal(f->result.unusable, "its checksum is wrong");
 	assert_all_there(f, SAVED_AT, 5);
 	assert_true(exists(f, "state.bad"));
 	/* a temporary that is itself cut short is no help, and does no harm beside a good file */
@@ -576,10 +586,10 @@ static void test_valid_temporary(void **state)
 	image[n - 1] ^= 1;
 	write_file(f, "state.new", image, n / 2);
 	assert_int_equal(load(f, 5), -ENOENT);
-	assert_string_equal(f->result.set_aside, "its checksum is wrong");
+	assert_string_equal(f->result.unusable, "its checksum is wrong");
 	write_file(f, "state", image, n);
 	assert_int_equal(load(f, 5), 0);
-	assert_null(f->result.set_aside);
+	assert_null(f->result.unusable);
 	/* and the next save gets rid of it */
 	save(f, SAVED_AT);
 	assert_false(exists(f, "state.new"));
@@ -639,7 +649,105 @@ static void test_unwritable_directory(void **state)
 	assert_int_equal(state_secret("/nonexistent/dir", &key), -ENOENT);
 }
 
-/* As on a full disk: a limit on the size of files. Whichever write meets it, the old file stays. */
+/* The state file was of no use for the reason WHY, and is not lost. */
+static void assert_aside(struct fixture *f, const char *why, size_t n)
+{
+	static uint8_t bad[SIZE_MAX_FILE];
+
+	assert_string_equal(f->result.unusable, why);
+	assert_int_equal(f->result.aside_error, 0);
+	assert_false(exists(f, "state"));
+	assert_int_equal(read_file(f, "state.bad", bad, sizeof(bad)), n);
+	assert_memory_equal(bad, image, n);
+}
+
+static void load_finds_none(struct fixture *f)
+{
+	assert_int_equal(load(f, 5), -ENOENT);
+}
+
+/* What cannot be opened is not taken for missing: the next save would replace it, and nobody would know. */
+static void test_unreadable(void **state)
+{
+	struct fixture *f = *state;
+	size_t n = good_image(f, 40, 5);
+	struct rlimit old, none;
+
+	assert_int_equal(chmod(path_of(f, "state"), 0000), 0);
+	assert_int_equal(chmod(f->dir, 0777), 0);
+	as_nobody(load_finds_none, f);
+	assert_int_equal(chmod(f->dir, 0700), 0);
+	assert_int_equal(chmod(path_of(f, "state.bad"), 0600), 0);
+	assert_aside(f, "Permission denied", n);
+
+	write_file(f, "state", image, n);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	none = (struct rlimit){ .rlim_cur = 0, .rlim_max = old.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	f->loaded.n_records = 0;
+	assert_int_equal(state_load(f->dir, &ops, &f->loaded, 5, &f->result), -EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_aside(f, "Too many open files", n);
+	assert_int_equal(f->loaded.n_records, 0);
+}
+
+/* A name that is taken: then it is not said that the file is safe. */
+static void test_cannot_set_aside(void **state)
+{
+	struct fixture *f = *state;
+
+	write_file(f, "state", "nonsense", 8);
+	assert_int_equal(mkdir(path_of(f, "state.bad"), 0700), 0);
+	assert_int_equal(load(f, 5), -ENOENT);
+	assert_string_equal(f->result.unusable, "it is cut short");
+	assert_int_equal(f->result.aside_error, -EISDIR);
+	assert_true(exists(f, "state"));
+}
+
+/* Run FN in a process of its own. Returns its status, -1 when it did not end by itself. */
+static int in_child(int (*fn)(struct fixture *), struct fixture *f)
+{
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(fn(f));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+#define MAY_NOT 77
+
+/* A file system with room for one of the states and a half; it is gone with the process. */
+static int fill_a_disk(struct fixture *f)
+{
+	struct stat st;
+
+	if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("tmpfs", f->dir, "tmpfs", 0, "size=64k") < 0)
+		return MAY_NOT;
+	fill(&f->saved, 300, 5, 1, SAVED_AT); /* of some 150 bytes each */
+	if (state_save(f->dir, &ops, &f->saved, &f->clock, SAVED_AT, INTERVAL) != 0)
+		return 1;
+	if (state_save(f->dir, &ops, &f->saved, &f->clock, SAVED_AT, INTERVAL) != -ENOSPC)
+		return 2;
+	/* what was written of the new one is gone, the old one is not */
+	if (exists(f, "state.new") || stat(path_of(f, "state"), &st) < 0 || st.st_size < 30000)
+		return 3;
+	return load(f, 5) == 0 && f->result.records == 300 ? 0 : 4;
+}
+
+static void test_full_disk(void **state)
+{
+	int r = in_child(fill_a_disk, *state);
+
+	if (r == MAY_NOT)
+		skip();
+	assert_int_equal(r, 0);
+}
+
+/* A limit on the size of files. Whichever write meets it, the old file stays. */
 static void test_no_room(void **state)
 {
 	struct fixture *f = *state;
@@ -657,9 +765,10 @@ static void test_no_room(void **state)
 		assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
 		r = state_save(f->dir, &ops, bigger, &f->clock, SAVED_AT, INTERVAL);
 		assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-		assert_true(r < 0);
+		assert_int_equal(r, -EFBIG);
+		assert_false(exists(f, "state.new"));
 		assert_int_equal(load(f, 5), 0);
-		assert_null(f->result.set_aside);
+		assert_null(f->result.unusable);
 		assert_all_there(f, SAVED_AT, 5);
 	}
 	signal(SIGXFSZ, SIG_DFL);
@@ -818,7 +927,7 @@ static void test_killed(void **state)
 
 		generation = *saved_generation;
 		r = load(f, 5);
-		assert_null(f->result.set_aside);
+		assert_null(f->result.unusable);
 		if (generation == 0 && r == -ENOENT)
 			continue; /* not even the first one was done */
 		assert_int_equal(r, 0);
@@ -850,6 +959,9 @@ int main(void)
 		T(test_valid_temporary),
 		T(test_file_before_temporary),
 		T(test_unwritable_directory),
+		T(test_unreadable),
+		T(test_cannot_set_aside),
+		T(test_full_disk),
 		T(test_no_room),
 		T(test_walk_fails),
 		T(test_mode),
