@@ -40,7 +40,7 @@ $(B)/tsnat.bpf.o: daemon/bpf/tsnat.bpf.c Makefile | $(B)
 $(B)/tsnat.skel.h: $(B)/tsnat.bpf.o
 	$(BPFTOOL) gen skeleton $< name tsnat_bpf >$@.new && mv $@.new $@
 
-$(B)/datapath_bpf.o: $(B)/tsnat.skel.h
+$(B)/datapath_bpf.o $(B)/programs.o: $(B)/tsnat.skel.h
 
 $(B):
 	mkdir -p $(B)

@@ -7,24 +7,15 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "bpf/maps.h"
 #include "datapath.h"
-#include "log.h"
 #include "pins.h"
-#include "qdisc.h"
-#include "tsnat.skel.h"
+#include "programs.h"
+#include "tc_hooks.h"
 #include "util.h"
-
-/*
- * Our place at both hooks, always the same, so that a restart replaces a program instead of adding one. Before the automatic
- * priorities, which end at 49152, and behind those that people give by hand.
- */
-#define FILTER_HANDLE 0x7473
-#define FILTER_PRIORITY 7
 
 #define SWEEP_BATCH 1024
 
@@ -39,6 +30,7 @@ struct batch {
 
 struct datapath {
 	struct tsnat_bpf *skel;
+	struct tsnat_bpf *l3; /* NULL until a device without Ethernet header comes */
 	int records_fd, proposals_fd, destinations_fd, control_fd;
 	int cpus;
 	bool was_live;	    /* the maps were there before us */
@@ -48,137 +40,11 @@ struct datapath {
 	struct batch *sweep; /* where the sweep goes on */
 };
 
-static int libbpf_message(enum libbpf_print_level level, const char *fmt, va_list ap)
-{
-	/* what matters comes back as an error and is said once, in our words */
-	log_vmsg(LOG_DEBUG, fmt, ap);
-	(void)level;
-	return 0;
-}
-
-/*
- * Pins may be gone while filters still run (somebody mounted another bpffs): the maps of the running program are
- * the ones in which live shifts are. Returns its id, or 0.
- */
-static uint32_t running_program(enum bpf_tc_attach_point point, unsigned int ifindex)
-{
-	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex, .attach_point = point);
-	LIBBPF_OPTS(bpf_tc_opts, opts, .handle = FILTER_HANDLE, .priority = FILTER_PRIORITY);
-	struct bpf_prog_info info = { 0 };
-	uint32_t len = sizeof(info);
-	_cleanup_close_ int fd = -1;
-
-	if (bpf_tc_query(&hook, &opts) < 0)
-		return 0;
-	fd = bpf_prog_get_fd_by_id(opts.prog_id);
-	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) < 0)
-		return opts.prog_id; /* without CAP_SYS_ADMIN programs cannot be looked at; the handle is ours */
-	return strncmp(info.name, "tsnat_", 6) == 0 ? opts.prog_id : 0;
-}
-
-static void adopt_map(struct bpf_object *obj, uint32_t id)
-{
-	_cleanup_close_ int fd = bpf_map_get_fd_by_id(id);
-	struct bpf_map_info info = { 0 };
-	uint32_t len = sizeof(info);
-	struct bpf_map *map;
-
-	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) < 0)
-		return;
-	map = bpf_object__find_map_by_name(obj, info.name);
-	if (!map || bpf_map__type(map) != info.type || bpf_map__value_size(map) != info.value_size ||
-	    bpf_map__key_size(map) != info.key_size)
-		return;
-	bpf_map__reuse_fd(map, fd);
-}
-
-static bool adopt_running_maps(struct bpf_object *obj)
-{
-	struct if_nameindex *ifs = if_nameindex();
-	uint32_t ids[16] = { 0 };
-	struct bpf_prog_info info = { .nr_map_ids = ARRAY_SIZE(ids), .map_ids = (uintptr_t)ids };
-	uint32_t len = sizeof(info), prog = 0;
-	_cleanup_close_ int fd = -1;
-
-	for (struct if_nameindex *i = ifs; i && i->if_index && !prog; i++)
-		prog = running_program(BPF_TC_EGRESS, i->if_index);
-	if_freenameindex(ifs);
-	if (!prog)
-		return false;
-	fd = bpf_prog_get_fd_by_id(prog);
-	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) < 0) {
-		log_warn("a program of an earlier run is attached, but its maps cannot be opened: its connections lose their shifts");
-		return false;
-	}
-	log_notice("the pinned maps are gone, taking over those of the running program");
-	for (uint32_t i = 0; i < info.nr_map_ids && i < ARRAY_SIZE(ids); i++)
-		adopt_map(obj, ids[i]);
-	return true;
-}
-
-static void pin_path(char *buf, size_t size, const char *dir, const char *name)
-{
-	snprintf(buf, size, "%s/%s-%d", dir, name, RECORD_VERSION);
-}
-
-/* Set each map's pin; libbpf reuses what is pinned there. Returns how many were pinned already, or -errno. */
-static int set_pins(struct bpf_object *obj, const char *dir)
-{
-	struct bpf_map *map;
-	int n = 0;
-
-	bpf_object__for_each_map(map, obj) {
-		char path[300];
-		_cleanup_close_ int fd = -1;
-		struct bpf_map_info info = { 0 };
-		uint32_t len = sizeof(info);
-		int r;
-
-		pin_path(path, sizeof(path), dir, bpf_map__name(map));
-		r = bpf_map__set_pin_path(map, path);
-		if (r < 0)
-			return r;
-		fd = bpf_obj_get(path);
-		if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) < 0)
-			continue;
-		n++;
-		if (info.max_entries == bpf_map__max_entries(map))
-			continue;
-		log_notice("the table keeps its bound of %u records until --cleanup: it holds live connections",
-			   info.max_entries);
-		bpf_map__set_max_entries(map, info.max_entries);
-	}
-	return n;
-}
-
-static int load(struct datapath *dp, const struct datapath_config *cfg, const char **ret_error)
-{
-	int r = pins_prepare(cfg->pin_dir);
-
-	if (r < 0) {
-		*ret_error = "the pin directory cannot be made: it must be on a bpffs (mount -t bpf bpf /sys/fs/bpf)";
-		return r;
-	}
-	dp->skel = tsnat_bpf__open();
-	if (!dp->skel) {
-		*ret_error = "the BPF object cannot be opened";
-		return -errno;
-	}
-	bpf_map__set_max_entries(dp->skel->maps.records, cfg->records);
-	r = set_pins(dp->skel->obj, cfg->pin_dir);
-	dp->was_live = r > 0 || (r == 0 && adopt_running_maps(dp->skel->obj));
-	if (r >= 0)
-		r = tsnat_bpf__load(dp->skel);
-	if (r < 0)
-		*ret_error = r == -EPERM ? "no permission to load BPF programs (CAP_BPF and CAP_NET_ADMIN)" :
-					   "the kernel refused the BPF programs (--log-level debug tells why)";
-	return r;
-}
-
 static void bpf_close(struct datapath *dp)
 {
 	if (!dp)
 		return;
+	tsnat_bpf__destroy(dp->l3);
 	tsnat_bpf__destroy(dp->skel);
 	free(dp->sweep);
 	free(dp);
@@ -203,12 +69,12 @@ static int bpf_open(struct datapath **ret, const struct datapath_config *cfg, co
 	struct datapath *dp = calloc(1, sizeof(*dp));
 	int r;
 
-	libbpf_set_print(libbpf_message);
+	programs_quiet();
 	if (!dp)
 		return -ENOMEM;
 	dp->sweep = calloc(1, sizeof(*dp->sweep));
 	dp->cpus = libbpf_num_possible_cpus();
-	r = dp->sweep && dp->cpus > 0 ? load(dp, cfg, ret_error) : -ENOMEM;
+	r = dp->sweep && dp->cpus > 0 ? programs_load(&dp->skel, cfg, &dp->was_live, ret_error) : -ENOMEM;
 	if (r < 0) {
 		bpf_close(dp);
 		return r;
@@ -235,101 +101,47 @@ static int bpf_live(struct datapath *dp, struct tsclock *ret_clock)
 
 /* ---- hooks ---- */
 
-static int make_qdisc(struct datapath *dp, unsigned int ifindex, const char **ret_error)
+/* The two programs for the link, loaded if need be. Returns 0 or -errno. */
+static int programs_for(struct datapath *dp, const struct datapath_link *link, int *ret_ingress, int *ret_egress)
 {
-	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex, .attach_point = BPF_TC_INGRESS | BPF_TC_EGRESS);
-	struct hook mine = { .made_qdisc = 1 };
-	int r = qdisc_at_hooks(ifindex);
+	int r;
 
+	if (link->has_ethernet) {
+		*ret_ingress = bpf_program__fd(dp->skel->progs.tsnat_ingress);
+		*ret_egress = bpf_program__fd(dp->skel->progs.tsnat_egress);
+		return 0;
+	}
+	r = dp->l3 ? 0 : programs_load_l3(&dp->l3, dp->skel);
 	if (r < 0)
 		return r;
-	if (r == QDISC_INGRESS) {
-		*ret_error = "an `ingress` qdisc is in the way: it has no egress hook; replace it by `clsact` "
-			     "(tc qdisc del dev IFACE ingress; tc qdisc add dev IFACE clsact)";
-		return -EEXIST;
-	}
-	if (r == QDISC_CLSACT)
-		return 0;
-	r = bpf_tc_hook_create(&hook);
-	if (r < 0)
-		return r == -EEXIST ? 0 : r;
-	return bpf_map_update_elem(bpf_map__fd(dp->skel->maps.hooks), &ifindex, &mine, BPF_ANY);
-}
-
-static int attach_program(unsigned int ifindex, enum bpf_tc_attach_point point, const struct bpf_program *prog)
-{
-	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex, .attach_point = point);
-	LIBBPF_OPTS(bpf_tc_opts, opts, .handle = FILTER_HANDLE, .priority = FILTER_PRIORITY,
-		    .prog_fd = bpf_program__fd(prog), .flags = BPF_TC_F_REPLACE);
-
-	return bpf_tc_attach(&hook, &opts);
+	*ret_ingress = bpf_program__fd(dp->l3->progs.tsnat_ingress_l3);
+	*ret_egress = bpf_program__fd(dp->l3->progs.tsnat_egress_l3);
+	return 0;
 }
 
 static int bpf_attach(struct datapath *dp, const struct datapath_link *link, const char **ret_error)
 {
-	int r = make_qdisc(dp, link->ifindex, ret_error);
+	int ingress, egress, r = programs_for(dp, link, &ingress, &egress);
 
-	if (r < 0)
+	if (r < 0) {
+		*ret_error = "the kernel refused the BPF programs for devices without Ethernet header (--log-level debug tells why)";
 		return r;
-	/* ingress first: nothing gets a shift before the way back takes it off */
-	r = attach_program(link->ifindex, BPF_TC_INGRESS,
-			   link->has_ethernet ? dp->skel->progs.tsnat_ingress : dp->skel->progs.tsnat_ingress_l3);
-	if (r >= 0)
-		r = attach_program(link->ifindex, BPF_TC_EGRESS,
-				   link->has_ethernet ? dp->skel->progs.tsnat_egress : dp->skel->progs.tsnat_egress_l3);
-	if (r < 0)
-		*ret_error = r == -EPERM ? "no permission to attach tc filters (CAP_NET_ADMIN)" :
-					   "tc priority 7 is taken by a filter of another kind";
-	return r;
-}
-
-static void detach_program(unsigned int ifindex, enum bpf_tc_attach_point point)
-{
-	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex, .attach_point = point);
-	LIBBPF_OPTS(bpf_tc_opts, opts, .handle = FILTER_HANDLE, .priority = FILTER_PRIORITY);
-
-	if (running_program(point, ifindex))
-		bpf_tc_detach(&hook, &opts);
-}
-
-static int bpf_detach_index(int hooks_fd, unsigned int ifindex)
-{
-	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex, .attach_point = BPF_TC_INGRESS | BPF_TC_EGRESS);
-	struct hook mine = { 0 };
-
-	/* egress first: what gets no shift any more needs none taken off */
-	detach_program(ifindex, BPF_TC_EGRESS);
-	detach_program(ifindex, BPF_TC_INGRESS);
-	if (hooks_fd < 0 || bpf_map_lookup_elem(hooks_fd, &ifindex, &mine) < 0 || !mine.made_qdisc)
-		return 0;
-	bpf_map_delete_elem(hooks_fd, &ifindex);
-	if (qdisc_at_hooks(ifindex) != QDISC_CLSACT || qdisc_count_filters(ifindex) != 0)
-		return 0;
-	return bpf_tc_hook_destroy(&hook);
+	}
+	return tc_hooks_attach(bpf_map__fd(dp->skel->maps.hooks), link->ifindex, ingress, egress, ret_error);
 }
 
 static int bpf_detach(struct datapath *dp, const struct datapath_link *link)
 {
-	return bpf_detach_index(bpf_map__fd(dp->skel->maps.hooks), link->ifindex);
-}
-
-static bool program_is(enum bpf_tc_attach_point point, unsigned int ifindex, const struct bpf_program *prog)
-{
-	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex, .attach_point = point);
-	LIBBPF_OPTS(bpf_tc_opts, opts, .handle = FILTER_HANDLE, .priority = FILTER_PRIORITY);
-	struct bpf_prog_info info = { 0 };
-	uint32_t len = sizeof(info);
-
-	return bpf_tc_query(&hook, &opts) == 0 && bpf_obj_get_info_by_fd(bpf_program__fd(prog), &info, &len) == 0 &&
-	       info.id == opts.prog_id;
+	return tc_hooks_detach(bpf_map__fd(dp->skel->maps.hooks), link->ifindex);
 }
 
 static int bpf_attached(struct datapath *dp, const struct datapath_link *link)
 {
-	return program_is(BPF_TC_INGRESS, link->ifindex,
-			  link->has_ethernet ? dp->skel->progs.tsnat_ingress : dp->skel->progs.tsnat_ingress_l3) &&
-	       program_is(BPF_TC_EGRESS, link->ifindex,
-			  link->has_ethernet ? dp->skel->progs.tsnat_egress : dp->skel->progs.tsnat_egress_l3);
+	int ingress, egress;
+
+	if (!link->has_ethernet && !dp->l3)
+		return 0;
+	return programs_for(dp, link, &ingress, &egress) == 0 && tc_hooks_attached(link->ifindex, ingress, egress);
 }
 
 static int bpf_cleanup(const struct datapath_config *cfg)
@@ -338,11 +150,11 @@ static int bpf_cleanup(const struct datapath_config *cfg)
 	char path[300];
 	_cleanup_close_ int hooks_fd = -1;
 
-	libbpf_set_print(libbpf_message);
-	pin_path(path, sizeof(path), cfg->pin_dir, "hooks");
+	programs_quiet();
+	pins_path(path, sizeof(path), cfg->pin_dir, "hooks");
 	hooks_fd = bpf_obj_get(path);
 	for (struct if_nameindex *i = ifs; i && i->if_index; i++)
-		bpf_detach_index(hooks_fd, i->if_index);
+		tc_hooks_detach(hooks_fd, i->if_index);
 	if_freenameindex(ifs);
 	return pins_remove(cfg->pin_dir);
 }

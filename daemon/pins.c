@@ -4,11 +4,13 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "core/record.h"
 #include "pins.h"
 #include "util.h"
 
@@ -94,4 +96,9 @@ int pins_remove(const char *path)
 	if (rmdir(path) < 0 && errno != ENOENT && errno != EBUSY)
 		return -errno;
 	return 0;
+}
+
+void pins_path(char *buf, size_t size, const char *dir, const char *map)
+{
+	snprintf(buf, size, "%s/%s-%d", dir, map, RECORD_VERSION);
 }
