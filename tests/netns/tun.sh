@@ -1,0 +1,96 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# tun.sh - an outgoing interface without Ethernet header (tun, as PPP and WireGuard have none): it comes while the daemon runs, in the place of an
+# Ethernet device of the same name, and connections over it are repaired, with one constant and right checksums; also after a restart, and
+# with the Ethernet device back.
+
+. "$(dirname "$0")/lib.sh"
+
+start_wire() {
+	ip -n $RUN-gw link del out
+	: >"$TMP/wire.log"
+	spawn gw "$TMP/wire.log" "$PYTHON" "$here/tun-wire.py" /run/netns/$RUN-gw out /run/netns/$RUN-srv eth0
+	WIRE=$SPAWNED
+	wait_for 5 grep -q wired "$TMP/wire.log" || die "tun-wire.py: $(cat "$TMP/wire.log")"
+	give_addresses
+}
+
+give_addresses() {
+	local at ns
+
+	for at in gw:out:1 srv:eth0:2; do
+		IFS=: read -r ns dev n <<<"$at"
+		ip -n $RUN-$ns addr add 198.51.100.$n/24 dev $dev
+		ip -n $RUN-$ns addr add 2001:db8:77::$n/64 dev $dev nodad
+		ip -n $RUN-$ns link set $dev up
+	done
+}
+
+attached() { # N TEXT: so often the log says it
+	[ "$(grep -c "out: attached .*$2" "$LOG")" = "$1" ]
+}
+
+repairs() { # TEXT FAMILY PORT
+	local what="$1, $2" out=$TMP/compare.json captures=()
+
+	arm "$2" c1 "$3"
+	mark
+	capture c1 eth0 "$TMP/client.pcap" 2048 'tcp port 7000' --immediate-mode
+	captures+=("$SPAWNED")
+	capture srv eth0 "$TMP/server.pcap" 2048 'tcp port 7000' --immediate-mode
+	captures+=("$SPAWNED")
+	succeeds "$what: connects and exchanges 200 kB both ways" talk "$2" c1 "$3" --bytes 200000
+	capture_end "${captures[0]}" "$TMP/client.pcap"
+	capture_end "${captures[1]}" "$TMP/server.pcap"
+	is "$what: not refused, PAWSEstab, PAWSActive, wrong checksums" \
+		"$(refused) $(since c1 TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive) $(since_all TcpInCsumErrors c1 srv)" '0 0 0 0'
+	check_capture "$out" --checksums --client "$TMP/client.pcap" "$TMP/server.pcap"
+	is "$what: shifted by one constant both ways, nothing else changed" \
+		"$(json "$out" connections) $(json "$out" shifted_connections) $(json "$out" violations)" '1 1 0'
+	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
+}
+
+over_tun() { # queue|kernel
+	topology_up 1
+	offload_off c1:eth0 gw:in1
+	start_peer
+	masquerade plain
+	: >"$LOG"
+	must_start_tsnatd --decide "$1"
+	succeeds "$1: begins on an Ethernet device" attached 1 Ethernet
+	start_wire
+	succeeds "$1: a tun device takes its place: attached" wait_for 10 attached 1 'no link header'
+	repairs "$1, tun" ipv4 20001
+	repairs "$1, tun" ipv6 20002
+	stop_tsnatd KILL
+	: >"$LOG"
+	must_start_tsnatd --decide "$1"
+	succeeds "$1: killed, it starts on the tun device" attached 1 'no link header'
+	repairs "$1, tun, after SIGKILL" ipv4 20003
+	end "$WIRE"
+	ip link add out netns $RUN-gw type veth peer name eth0 netns $RUN-srv
+	give_addresses
+	offload_off gw:out srv:eth0
+	succeeds "$1: an Ethernet device takes its place: attached" wait_for 10 attached 1 Ethernet
+	repairs "$1, Ethernet after tun" ipv4 20004
+	forget_tsnatd
+}
+
+need_daemon
+begin
+if ! [ -c /dev/net/tun ]; then
+	ok "tun # SKIP no /dev/net/tun"
+	finish
+	exit
+fi
+topology_up 1
+start_peer
+masquerade plain
+start_wire
+arm ipv4 c1 20000
+mark
+talk ipv4 c1 20000 >/dev/null
+at_least "tun, without tsnatd: the server refuses the SYN" "$(refused)" 1
+over_tun queue
+over_tun kernel
+finish
