@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * daemon.h - the parts of a running daemon. Only main.c, which wires them, and report.c, which tells about them, include it.
+ * daemon.h - the parts of a running daemon. Only main.c, which wires them, daemon_*.c, which start and change them, and report.c, which
+ * tells about them, include it. Functions that return int return 0 or -errno, and have said why.
  */
 #pragma once
 
@@ -17,7 +18,6 @@
 #include "rules.h"
 #include "saver.h"
 #include "sweeper.h"
-
 
 struct daemon {
 	int argc;
@@ -49,6 +49,37 @@ struct daemon {
 	int lock_fd, links_fd;
 	uint64_t event_overruns; /* conntrack events that were lost */
 };
+
+/* daemon_workers.c */
+
+/*
+ * A queue for each processor, unless the configuration says how many. Rules of others name one queue, and where packets are rewritten
+ * here their order matters.
+ */
+uint32_t daemon_count_queues(const struct daemon *d);
+struct rules_config daemon_rules_config(const struct daemon *d);
+/* Bind the queues and start their threads and the guardian. Forks: before any thread that holds a lock. */
+int daemon_start_workers(struct daemon *d);
+/* Everything that waits in the queues gets its verdict; the queues are unbound. */
+void daemon_stop_workers(struct daemon *d);
+bool daemon_workers_are_alive(const struct daemon *d);
+
+/* daemon_events.c */
+
+/* Watch interfaces and the service manager's watchdog. Before interfaces are read, so that no change is missed. */
+int daemon_add_events(struct daemon *d);
+/* Learn inside tuples from conntrack's events, where packets do not bring them; without events they are not known. */
+void daemon_start_mappings(struct daemon *d);
+
+/* daemon_reload.c */
+
+struct datapath_config daemon_datapath_config(const struct config *c, const struct tsclock *clock);
+/* The configuration's policy and limits, to every part that has them. */
+int daemon_apply_policy(struct daemon *d);
+/* Read the configuration again. One that is not valid is reported, and the old one stays. */
+void daemon_reload(struct daemon *d);
+/* For config_load(). */
+void daemon_report_problem(void *user, const char *line);
 
 /* What the varlink interface asks for (report.c); USER is the struct daemon. */
 extern const struct gateway_source daemon_report;

@@ -12,7 +12,6 @@
 #include <systemd/sd-daemon.h>
 
 #include "daemon.h"
-#include "links.h"
 #include "state.h"
 #include "log.h"
 #include "util.h"
@@ -20,29 +19,6 @@
 #ifndef VERSION
 #define VERSION "unknown"
 #endif
-
-#define LINKS_SETTLE_US 20000	 /* a new interface comes as a burst of events */
-#define MAPPINGS_US 10000	 /* from one reading of conntrack events to the next */
-#define WORKER_STUCK_MS 5000
-
-static struct datapath_config datapath_config(const struct config *c, const struct tsclock *clock)
-{
-	return (struct datapath_config){
-		.pin_dir = c->pin_dir,
-		.runtime_dir = c->runtime_dir,
-		.records = c->records,
-		.hold_ms = c->hold * 1000,
-		.policy = c->policy == CONFIG_UNIFY ? POLICY_UNIFY : POLICY_REPAIR,
-		.clock = *clock,
-		.foreign_rules = c->rules == CONFIG_RULES_NONE,
-	};
-}
-
-static void report_problem(void *user, const char *line)
-{
-	(void)user;
-	log_err("%s", line);
-}
 
 /* ---- parts that are started, in this order ---- */
 
@@ -74,27 +50,9 @@ static int take_lock(struct daemon *d)
 	return 0;
 }
 
-/*
- * A queue for each processor, unless the configuration says how many. Rules of others name one queue, and where packets are rewritten
- * here their order matters.
- */
-static uint32_t count_queues(const struct daemon *d)
-{
-	const uint32_t room = 65536 - d->cfg.queue_num;
-	long n = sysconf(_SC_NPROCESSORS_ONLN);
-
-	if (d->cfg.queues)
-		return d->cfg.queues;
-	if (d->cfg.rules == CONFIG_RULES_NONE || d->ops->apply || n < 1)
-		return 1;
-	if (n > CONFIG_QUEUES_MAX)
-		n = CONFIG_QUEUES_MAX;
-	return (uint32_t)n < room ? (uint32_t)n : room;
-}
-
 static int open_datapath(struct daemon *d, const struct datapath_ops *ops, const char **ret_error)
 {
-	const struct datapath_config cfg = datapath_config(&d->cfg, &d->clock);
+	const struct datapath_config cfg = daemon_datapath_config(&d->cfg, &d->clock);
 	int r;
 
 	*ret_error = "cannot be started";
@@ -119,7 +77,7 @@ static int start_datapath(struct daemon *d)
 	if (r < 0)
 		log_err("datapath %s: %s (%s)", ops->name, error, strerror(-r));
 	else
-		d->queues = count_queues(d);
+		d->queues = daemon_count_queues(d);
 	return r;
 }
 
@@ -185,105 +143,9 @@ static int start_attachments(struct daemon *d)
 	return 0;
 }
 
-static void say_why_queue_failed(unsigned int num, int r)
-{
-	switch (r) {
-	case -EBUSY:
-	case -EPERM:
-		log_err("queue %u is taken by another program, or CAP_NET_ADMIN is missing: "
-			"see /proc/net/netfilter/nfnetlink_queue, choose another with --queue-num", num);
-		break;
-	case -EOPNOTSUPP:
-		log_err("the kernel has no nfnetlink_queue: modprobe nfnetlink_queue, or use --decide kernel");
-		break;
-	default:
-		log_err("queue %u: %s", num, strerror(-r));
-	}
-}
-
-static struct rules_config rules_config(const struct daemon *d)
-{
-	return (struct rules_config){
-		.queue_num = (uint16_t)d->cfg.queue_num,
-		.queues = (uint16_t)d->queues,
-		.segments = d->ops->apply != NULL,
-		.mark_mask = d->cfg.mark_mask,
-	};
-}
-
-static int is_connection_alive(void *user, const struct tuple *t)
-{
-	return conntrack_knows(user, t);
-}
-
-static int bind_queues(struct daemon *d, enum rules_queue which)
-{
-	const struct rules_config rules = rules_config(d);
-
-	for (uint32_t i = 0; i < d->queues; i++) {
-		struct conntrack **ct = &d->worker_conntrack[d->n_workers];
-		const bool asks = which == RULES_SYNS && d->ops->apply && conntrack_new(ct) == 0;
-		const struct queue_worker_config cfg = {
-			.alive = asks ? is_connection_alive : NULL,
-			.alive_user = *ct,
-			.num = (uint16_t)(rules_first_queue(&rules, which) + i),
-			.index = (uint16_t)i,
-			.total = (uint16_t)d->queues,
-			.kind = which == RULES_SYNS ? QUEUE_SYNS : QUEUE_SEGMENTS,
-			.mark_mask = d->cfg.mark_mask,
-			.repeat = d->cfg.rules == CONFIG_RULES_NONE,
-			.ops = d->ops,
-			.datapath = d->datapath,
-			.policy = &d->queue_policy,
-		};
-		int r = queue_worker_new(&d->worker[d->n_workers], &cfg);
-
-		if (r < 0) {
-			say_why_queue_failed(cfg.num, r);
-			return r;
-		}
-		d->n_workers++;
-	}
-	return 0;
-}
-
-static int start_workers(struct daemon *d)
-{
-	struct guardian_queue queues[GUARDIAN_QUEUES_MAX];
-	size_t guarded;
-	int r;
-
-	if (d->cfg.decide == CONFIG_DECIDE_KERNEL)
-		return 0;
-	r = bind_queues(d, RULES_SYNS);
-	if (r < 0)
-		return r;
-	/* the guardian lets pass what waits: never segments, which would be without their shift */
-	guarded = d->n_workers;
-	for (size_t i = 0; i < guarded; i++)
-		queues[i] = queue_worker_queue(d->worker[i]);
-	if (d->ops->apply)
-		r = bind_queues(d, RULES_SEGMENTS_OUT);
-	if (r >= 0 && d->ops->apply)
-		r = bind_queues(d, RULES_SEGMENTS_IN);
-	if (r < 0)
-		return r;
-	d->heartbeats = guardian_heartbeats_new();
-	if (!d->heartbeats)
-		return -ENOMEM;
-	d->guardian = guardian_start(queues, guarded, d->heartbeats);
-	if (d->guardian < 0)
-		log_warn("no guardian process (%s): SYNs wait if the daemon hangs", strerror(-d->guardian));
-	for (size_t i = 0; i < d->n_workers && r >= 0; i++)
-		r = queue_worker_start(d->worker[i], &d->heartbeats->alive_ms[i]);
-	if (r < 0)
-		log_err("cannot start a thread: %s", strerror(-r));
-	return r;
-}
-
 static int start_rules(struct daemon *d)
 {
-	const struct rules_config cfg = rules_config(d);
+	const struct rules_config cfg = daemon_rules_config(d);
 	const char *names[CONFIG_INTERFACES_MAX], *error = "";
 	int r;
 
@@ -307,144 +169,6 @@ static int start_rules(struct daemon *d)
 	return 0;
 }
 
-/* ---- events ---- */
-
-static int on_links_settled(sd_event_source *s, uint64_t usec, void *user)
-{
-	struct daemon *d = user;
-	const char *link, *error;
-	int r = attachments_update(&d->attachments, &d->cfg, &link, &error);
-
-	(void)s;
-	(void)usec;
-	if (r == -EINTR) /* interfaces changed while they were read */
-		sd_event_source_set_time_relative(d->links_timer, LINKS_SETTLE_US);
-	else if (r < 0)
-		log_err("%s: %s (%s)", link, error, strerror(-r));
-	if (r == -EINTR)
-		sd_event_source_set_enabled(d->links_timer, SD_EVENT_ONESHOT);
-	return 0;
-}
-
-static int on_links(sd_event_source *s, int fd, uint32_t revents, void *user)
-{
-	struct daemon *d = user;
-	int r = links_changed(fd);
-
-	(void)s;
-	(void)revents;
-	if (r < 0) {
-		log_err("interface events: %s", strerror(-r));
-		return r;
-	}
-	if (r == 0)
-		return 0;
-	sd_event_source_set_time_relative(d->links_timer, LINKS_SETTLE_US);
-	sd_event_source_set_enabled(d->links_timer, SD_EVENT_ONESHOT);
-	return 0;
-}
-
-static void on_mapping(void *user, const struct tuple *t, const struct inside *inside)
-{
-	struct daemon *d = user;
-
-	/* no record: the SYN has not left yet, or there was no room; the next resync may find it */
-	d->ops->set_inside(d->datapath, t, inside);
-}
-
-static int on_mappings(sd_event_source *s, int fd, uint32_t revents, void *user)
-{
-	struct daemon *d = user;
-	int r = conntrack_process(d->conntrack);
-
-	(void)s;
-	(void)fd;
-	(void)revents;
-	if (r == 0)
-		return 0;
-	d->event_overruns++;
-	sweeper_resync_mappings(d->sweeper);
-	return 0;
-}
-
-/* The main loop runs, or it would not be here; a worker that hangs must be ended by the service manager, too. */
-static int on_watchdog(sd_event_source *s, uint64_t usec, void *user)
-{
-	struct daemon *d = user;
-	uint64_t period_us;
-
-	(void)usec;
-	for (size_t i = 0; i < d->n_workers; i++)
-		if (boot_ms() - atomic_load(&d->heartbeats->alive_ms[i]) > WORKER_STUCK_MS) {
-			log_err("a queue's thread hangs: leaving it to the watchdog");
-			return 0;
-		}
-	sd_notify(0, "WATCHDOG=1");
-	if (sd_watchdog_enabled(0, &period_us) <= 0)
-		return 0;
-	sd_event_source_set_time_relative(s, period_us / 3);
-	return sd_event_source_set_enabled(s, SD_EVENT_ONESHOT);
-}
-
-static int apply_policy(struct daemon *d)
-{
-	struct datapath_config cfg;
-
-	d->clock.scope = d->cfg.scope == CONFIG_SCOPE_TUPLE ? SCOPE_TUPLE : SCOPE_DESTINATION;
-	cfg = datapath_config(&d->cfg, &d->clock);
-	atomic_store(&d->queue_policy.hold_ms, cfg.hold_ms);
-	atomic_store(&d->queue_policy.policy, cfg.policy);
-	log_set_level((int)d->cfg.log_level);
-	if (d->sweeper)
-		sweeper_set_hold(d->sweeper, cfg.hold_ms);
-	if (d->ops->configure(d->datapath, &cfg, true) < 0) {
-		log_err("the datapath did not take the policy");
-		return -EIO;
-	}
-	return 0;
-}
-
-/* What a running daemon cannot change is named, and stays. */
-static void keep_what_needs_restart(struct config *new, const struct config *old)
-{
-	if (new->datapath != old->datapath || new->decide != old->decide || new->rules != old->rules ||
-	    new->queue_num != old->queue_num || new->queues != old->queues || new->records != old->records || new->mark_mask != old->mark_mask ||
-	    strcmp(new->state_dir, old->state_dir) != 0 || strcmp(new->runtime_dir, old->runtime_dir) != 0 ||
-	    strcmp(new->pin_dir, old->pin_dir) != 0)
-		log_warn("reload: datapath, decide, rules, queues, marks, records and directories change with a restart only");
-	new->datapath = old->datapath;
-	new->decide = old->decide;
-	new->rules = old->rules;
-	new->queue_num = old->queue_num;
-	new->queues = old->queues;
-	new->records = old->records;
-	new->mark_mask = old->mark_mask;
-	memcpy(new->state_dir, old->state_dir, sizeof(new->state_dir));
-	memcpy(new->runtime_dir, old->runtime_dir, sizeof(new->runtime_dir));
-	memcpy(new->pin_dir, old->pin_dir, sizeof(new->pin_dir));
-}
-
-static void reload(struct daemon *d)
-{
-	enum config_action action;
-	struct config new;
-	const char *link, *error;
-	int r;
-
-	if (config_load(&new, &action, d->argc, d->argv, report_problem, NULL) < 0) {
-		log_err("reload: the configuration is not valid; the old one stays");
-		return;
-	}
-	keep_what_needs_restart(&new, &d->cfg);
-	d->cfg = new;
-	apply_policy(d);
-	r = attachments_update(&d->attachments, &d->cfg, &link, &error);
-	if (r < 0)
-		log_err("reload: %s: %s (%s)", link, error, strerror(-r));
-	saver_kick(d->saver);
-	log_info("reloaded");
-}
-
 static int on_signal(sd_event_source *s, const struct signalfd_siginfo *si, void *user)
 {
 	struct daemon *d = user;
@@ -456,28 +180,9 @@ static int on_signal(sd_event_source *s, const struct signalfd_siginfo *si, void
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
 		   (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000);
-	reload(d);
+	daemon_reload(d);
 	sd_notify(0, "READY=1");
 	return 0;
-}
-
-static int add_events(struct daemon *d)
-{
-	uint64_t period_us;
-	int r;
-
-	/* before the links are read: what changes in between is not missed */
-	d->links_fd = links_watch();
-	r = d->links_fd < 0 ? d->links_fd :
-			      sd_event_add_io(d->event, &d->links_event, d->links_fd, EPOLLIN, on_links, d);
-	if (r >= 0)
-		r = sd_event_add_time_relative(d->event, &d->links_timer, CLOCK_BOOTTIME, LINKS_SETTLE_US, 1000,
-					       on_links_settled, d);
-	if (r >= 0 && sd_watchdog_enabled(0, &period_us) > 0)
-		r = sd_event_add_time_relative(d->event, &d->watchdog_timer, CLOCK_BOOTTIME, 0, 0, on_watchdog, d);
-	if (r < 0)
-		log_err("event loop: %s", strerror(-r));
-	return r;
 }
 
 static int start_sweeper(struct daemon *d)
@@ -493,24 +198,6 @@ static int start_sweeper(struct daemon *d)
 	else if (d->conntrack)
 		sweeper_resync_mappings(d->sweeper); /* connections that were there before us */
 	return r;
-}
-
-/* Mappings come with queued packets where the kernel attaches them; elsewhere from conntrack's events, if wanted. */
-static void start_mappings(struct daemon *d)
-{
-	int fd, r;
-
-	if (!d->conntrack || !d->cfg.conntrack_events || (d->n_workers && queue_worker_has_mapping(d->worker[0])))
-		return;
-	fd = conntrack_subscribe(d->conntrack, on_mapping, d);
-	r = fd < 0 ? fd : sd_event_add_io(d->event, &d->mappings_event, fd, EPOLLIN, on_mappings, d);
-	if (r < 0) {
-		log_notice("no conntrack events (%s): inside tuples are not known", strerror(-r));
-		return;
-	}
-	/* nobody's connection depends on them: many at a wake-up */
-	sd_event_source_set_priority(d->mappings_event, SD_EVENT_PRIORITY_IDLE);
-	sd_event_source_set_ratelimit(d->mappings_event, MAPPINGS_US, 1);
 }
 
 static int all_counters(void *user, uint64_t *counters)
@@ -606,7 +293,7 @@ static void remove_rules(struct daemon *d)
 
 static void stop(struct daemon *d)
 {
-	const struct datapath_config cfg = datapath_config(&d->cfg, &d->clock);
+	const struct datapath_config cfg = daemon_datapath_config(&d->cfg, &d->clock);
 
 	sd_notify(0, "STOPPING=1");
 	gateway_free(d->gateway);
@@ -615,11 +302,7 @@ static void stop(struct daemon *d)
 	/* first no new SYN is queued, then those that wait get their verdicts; only then the base chains may go */
 	if (d->rules)
 		rules_pause(d->rules);
-	for (size_t i = 0; i < d->n_workers; i++)
-		queue_worker_stop(d->worker[i]);
-	for (size_t i = 0; i < ARRAY_SIZE(d->worker_conntrack); i++)
-		conntrack_free(d->worker_conntrack[i]);
-	guardian_stop(d->guardian);
+	daemon_stop_workers(d);
 	remove_rules(d);
 	/* the filters stay for live connections; new ones are none of their business from now on */
 	if (d->datapath)
@@ -650,18 +333,18 @@ static int start(struct daemon *d)
 		r = start_clocks(d);
 	/* what the programs decide by comes before the programs */
 	if (r >= 0)
-		r = apply_policy(d);
+		r = daemon_apply_policy(d);
 	if (r >= 0)
-		r = add_events(d);
+		r = daemon_add_events(d);
 	if (r >= 0)
 		r = start_attachments(d);
 	if (r >= 0)
 		r = start_sweeper(d);
 	/* the guardian is forked in here: before any thread but the saver's, which holds no lock that it needs */
 	if (r >= 0)
-		r = start_workers(d);
+		r = daemon_start_workers(d);
 	if (r >= 0)
-		start_mappings(d);
+		daemon_start_mappings(d);
 	/* rules after workers: a rule without a listener would only bypass */
 	if (r >= 0)
 		r = start_rules(d);
@@ -692,7 +375,7 @@ static int run(int argc, char **argv, const struct config *cfg)
 
 static int cleanup(const struct config *cfg)
 {
-	const struct datapath_config dp = datapath_config(cfg, &(struct tsclock){ 0 });
+	const struct datapath_config dp = daemon_datapath_config(cfg, &(struct tsclock){ 0 });
 	const struct rules_config rules_cfg = { .queue_num = (uint16_t)cfg->queue_num, .queues = 1 };
 	struct daemon d = { .cfg = *cfg, .lock_fd = -1 };
 	struct rules *rules = NULL;
@@ -718,7 +401,7 @@ int main(int argc, char **argv)
 	struct config cfg;
 
 	log_open(LOG_INFO);
-	if (config_load(&cfg, &action, argc, argv, report_problem, NULL) < 0)
+	if (config_load(&cfg, &action, argc, argv, daemon_report_problem, NULL) < 0)
 		return 2;
 	log_set_level((int)cfg.log_level);
 	switch (action) {

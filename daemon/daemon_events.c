@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * daemon_events.c - what the main loop hears of: interfaces, conntrack's new connections, the watchdog's time.
+ */
+#include <errno.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+
+#include "daemon.h"
+#include "links.h"
+#include "log.h"
+#include "util.h"
+
+#define LINKS_SETTLE_US 20000 /* a new interface comes as a burst of events */
+#define MAPPINGS_US 10000     /* from one reading of conntrack events to the next */
+
+static int on_links_settled(sd_event_source *s, uint64_t usec, void *user)
+{
+	struct daemon *d = user;
+	const char *link, *error;
+	int r = attachments_update(&d->attachments, &d->cfg, &link, &error);
+
+	(void)s;
+	(void)usec;
+	if (r == -EINTR) /* interfaces changed while they were read */
+		sd_event_source_set_time_relative(d->links_timer, LINKS_SETTLE_US);
+	else if (r < 0)
+		log_err("%s: %s (%s)", link, error, strerror(-r));
+	if (r == -EINTR)
+		sd_event_source_set_enabled(d->links_timer, SD_EVENT_ONESHOT);
+	return 0;
+}
+
+static int on_links(sd_event_source *s, int fd, uint32_t revents, void *user)
+{
+	struct daemon *d = user;
+	int r = links_changed(fd);
+
+	(void)s;
+	(void)revents;
+	if (r < 0) {
+		log_err("interface events: %s", strerror(-r));
+		return r;
+	}
+	if (r == 0)
+		return 0;
+	sd_event_source_set_time_relative(d->links_timer, LINKS_SETTLE_US);
+	sd_event_source_set_enabled(d->links_timer, SD_EVENT_ONESHOT);
+	return 0;
+}
+
+/* The main loop runs, or it would not be here; a worker that hangs must be ended by the service manager, too. */
+static int on_watchdog(sd_event_source *s, uint64_t usec, void *user)
+{
+	struct daemon *d = user;
+	uint64_t period_us;
+
+	(void)usec;
+	if (!daemon_workers_are_alive(d)) {
+		log_err("a queue's thread hangs: leaving it to the watchdog");
+		return 0;
+	}
+	sd_notify(0, "WATCHDOG=1");
+	if (sd_watchdog_enabled(0, &period_us) <= 0)
+		return 0;
+	sd_event_source_set_time_relative(s, period_us / 3);
+	return sd_event_source_set_enabled(s, SD_EVENT_ONESHOT);
+}
+
+int daemon_add_events(struct daemon *d)
+{
+	uint64_t period_us;
+	int r;
+
+	/* before the links are read: what changes in between is not missed */
+	d->links_fd = links_watch();
+	r = d->links_fd < 0 ? d->links_fd :
+			      sd_event_add_io(d->event, &d->links_event, d->links_fd, EPOLLIN, on_links, d);
+	if (r >= 0)
+		r = sd_event_add_time_relative(d->event, &d->links_timer, CLOCK_BOOTTIME, LINKS_SETTLE_US, 1000,
+					       on_links_settled, d);
+	if (r >= 0 && sd_watchdog_enabled(0, &period_us) > 0)
+		r = sd_event_add_time_relative(d->event, &d->watchdog_timer, CLOCK_BOOTTIME, 0, 0, on_watchdog, d);
+	if (r < 0)
+		log_err("event loop: %s", strerror(-r));
+	return r;
+}
+
+static void on_mapping(void *user, const struct tuple *t, const struct inside *inside)
+{
+	struct daemon *d = user;
+
+	/* no record: the SYN has not left yet, or there was no room; the next resync may find it */
+	d->ops->set_inside(d->datapath, t, inside);
+}
+
+static int on_mappings(sd_event_source *s, int fd, uint32_t revents, void *user)
+{
+	struct daemon *d = user;
+	int r = conntrack_process(d->conntrack);
+
+	(void)s;
+	(void)fd;
+	(void)revents;
+	if (r == 0)
+		return 0;
+	d->event_overruns++;
+	sweeper_resync_mappings(d->sweeper);
+	return 0;
+}
+
+/* Mappings come with queued packets where the kernel attaches them; elsewhere from conntrack's events, if wanted. */
+void daemon_start_mappings(struct daemon *d)
+{
+	int fd, r;
+
+	if (!d->conntrack || !d->cfg.conntrack_events || (d->n_workers && queue_worker_has_mapping(d->worker[0])))
+		return;
+	fd = conntrack_subscribe(d->conntrack, on_mapping, d);
+	r = fd < 0 ? fd : sd_event_add_io(d->event, &d->mappings_event, fd, EPOLLIN, on_mappings, d);
+	if (r < 0) {
+		log_notice("no conntrack events (%s): inside tuples are not known", strerror(-r));
+		return;
+	}
+	/* nobody's connection depends on them: many at a wake-up */
+	sd_event_source_set_priority(d->mappings_event, SD_EVENT_PRIORITY_IDLE);
+	sd_event_source_set_ratelimit(d->mappings_event, MAPPINGS_US, 1);
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * daemon_workers.c - the queues' threads, and the guardian beside them.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon.h"
+#include "log.h"
+#include "util.h"
+
+#define WORKER_STUCK_MS 5000
+
+uint32_t daemon_count_queues(const struct daemon *d)
+{
+	const uint32_t room = 65536 - d->cfg.queue_num;
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (d->cfg.queues)
+		return d->cfg.queues;
+	if (d->cfg.rules == CONFIG_RULES_NONE || d->ops->apply || n < 1)
+		return 1;
+	if (n > CONFIG_QUEUES_MAX)
+		n = CONFIG_QUEUES_MAX;
+	return (uint32_t)n < room ? (uint32_t)n : room;
+}
+
+struct rules_config daemon_rules_config(const struct daemon *d)
+{
+	return (struct rules_config){
+		.queue_num = (uint16_t)d->cfg.queue_num,
+		.queues = (uint16_t)d->queues,
+		.segments = d->ops->apply != NULL,
+		.mark_mask = d->cfg.mark_mask,
+	};
+}
+
+static void say_why_queue_failed(unsigned int num, int r)
+{
+	switch (r) {
+	case -EBUSY:
+	case -EPERM:
+		log_err("queue %u is taken by another program, or CAP_NET_ADMIN is missing: "
+			"see /proc/net/netfilter/nfnetlink_queue, choose another with --queue-num", num);
+		break;
+	case -EOPNOTSUPP:
+		log_err("the kernel has no nfnetlink_queue: modprobe nfnetlink_queue, or use --decide kernel");
+		break;
+	default:
+		log_err("queue %u: %s", num, strerror(-r));
+	}
+}
+
+static int is_connection_alive(void *user, const struct tuple *t)
+{
+	return conntrack_knows(user, t);
+}
+
+static int bind_queues(struct daemon *d, enum rules_queue which)
+{
+	const struct rules_config rules = daemon_rules_config(d);
+
+	for (uint32_t i = 0; i < d->queues; i++) {
+		struct conntrack **ct = &d->worker_conntrack[d->n_workers];
+		const bool asks = which == RULES_SYNS && d->ops->apply && conntrack_new(ct) == 0;
+		const struct queue_worker_config cfg = {
+			.alive = asks ? is_connection_alive : NULL,
+			.alive_user = *ct,
+			.num = (uint16_t)(rules_first_queue(&rules, which) + i),
+			.index = (uint16_t)i,
+			.total = (uint16_t)d->queues,
+			.kind = which == RULES_SYNS ? QUEUE_SYNS : QUEUE_SEGMENTS,
+			.mark_mask = d->cfg.mark_mask,
+			.repeat = d->cfg.rules == CONFIG_RULES_NONE,
+			.ops = d->ops,
+			.datapath = d->datapath,
+			.policy = &d->queue_policy,
+		};
+		int r = queue_worker_new(&d->worker[d->n_workers], &cfg);
+
+		if (r < 0) {
+			say_why_queue_failed(cfg.num, r);
+			return r;
+		}
+		d->n_workers++;
+	}
+	return 0;
+}
+
+int daemon_start_workers(struct daemon *d)
+{
+	struct guardian_queue queues[GUARDIAN_QUEUES_MAX];
+	size_t guarded;
+	int r;
+
+	if (d->cfg.decide == CONFIG_DECIDE_KERNEL)
+		return 0;
+	r = bind_queues(d, RULES_SYNS);
+	if (r < 0)
+		return r;
+	/* the guardian lets pass what waits: never segments, which would be without their shift */
+	guarded = d->n_workers;
+	for (size_t i = 0; i < guarded; i++)
+		queues[i] = queue_worker_queue(d->worker[i]);
+	if (d->ops->apply)
+		r = bind_queues(d, RULES_SEGMENTS_OUT);
+	if (r >= 0 && d->ops->apply)
+		r = bind_queues(d, RULES_SEGMENTS_IN);
+	if (r < 0)
+		return r;
+	d->heartbeats = guardian_heartbeats_new();
+	if (!d->heartbeats)
+		return -ENOMEM;
+	d->guardian = guardian_start(queues, guarded, d->heartbeats);
+	if (d->guardian < 0)
+		log_warn("no guardian process (%s): SYNs wait if the daemon hangs", strerror(-d->guardian));
+	for (size_t i = 0; i < d->n_workers && r >= 0; i++)
+		r = queue_worker_start(d->worker[i], &d->heartbeats->alive_ms[i]);
+	if (r < 0)
+		log_err("cannot start a thread: %s", strerror(-r));
+	return r;
+}
+
+void daemon_stop_workers(struct daemon *d)
+{
+	for (size_t i = 0; i < d->n_workers; i++)
+		queue_worker_stop(d->worker[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(d->worker_conntrack); i++)
+		conntrack_free(d->worker_conntrack[i]);
+	guardian_stop(d->guardian);
+}
+
+bool daemon_workers_are_alive(const struct daemon *d)
+{
+	for (size_t i = 0; i < d->n_workers; i++)
+		if (boot_ms() - atomic_load(&d->heartbeats->alive_ms[i]) > WORKER_STUCK_MS)
+			return false;
+	return true;
+}
