@@ -54,7 +54,7 @@ UNIT_TESTS := $(basename $(notdir $(wildcard tests/unit/*-test.c)))
 
 $(B)/core.a: $(CORE_OBJS:%=$(B)/%.o)
 	rm -f $@ && $(AR) rcs $@ $^
-$(B)/all.a: $(patsubst %,$(B)/%.o,$(filter-out main tsnatctl,$(SOURCES)))
+$(B)/all.a: $(patsubst %,$(B)/%.o,$(filter-out main,$(DAEMON_OBJS)))
 	rm -f $@ && $(AR) rcs $@ $^
 
 $(B)/tests/%.o: tests/unit/%.c Makefile | $(B)/tsnat.skel.h
@@ -109,6 +109,11 @@ check-more: deps
 	$(MAKE) all
 	tests/run.sh $(MORE_TESTS)
 
+# Ratios, from all benchmarks or from those named in BENCH (tests/bench)
+BENCH ?=
+bench: all
+	tests/bench/run.sh $(BENCH)
+
 demo: deps
 	$(MAKE) all
 	tests/demo.sh
@@ -118,6 +123,6 @@ clean:
 
 include systemd/install.mk
 
-.PHONY: all unit-tests fuzz deps check check-more check-vm demo clean
+.PHONY: all unit-tests fuzz deps check check-more check-vm bench demo clean
 .SECONDARY:
 -include $(wildcard $(B)/*.d $(B)/tests/*.d)
