@@ -54,7 +54,7 @@ UNIT_TESTS := $(basename $(notdir $(wildcard tests/unit/*-test.c)))
 
 $(B)/core.a: $(CORE_OBJS:%=$(B)/%.o)
 	rm -f $@ && $(AR) rcs $@ $^
-$(B)/all.a: $(patsubst %,$(B)/%.o,$(filter-out main tsnatctl,$(SOURCES)))
+$(B)/all.a: $(patsubst %,$(B)/%.o,$(filter-out main,$(DAEMON_OBJS)))
 	rm -f $@ && $(AR) rcs $@ $^
 
 $(B)/tests/%.o: tests/unit/%.c Makefile | $(B)/tsnat.skel.h
@@ -86,10 +86,9 @@ deps:
 
 SAN_MAKE = $(MAKE) B=build/san CC=$(CLANG) SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
 
-# Each end-to-end test is a program of its own, which says in its first lines what it shows. Those of the second list are newer, and not
-# all proven to be steady on a loaded machine: `make check-more`.
-NETNS_TESTS := $(addprefix tests/netns/,main-job.sh connection.sh absent.sh neighbours.sh clash.sh challenge.sh)
-MORE_TESTS = $(filter-out $(NETNS_TESTS) tests/netns/lib.sh,$(sort $(wildcard tests/netns/*.sh)))
+# Each end-to-end test is a program of its own, which says in its first lines what it shows. The emulated machine is slow.
+NETNS_TESTS := $(filter-out tests/netns/lib.sh,$(sort $(wildcard tests/netns/*.sh)))
+VM_TIME := -t 900
 
 check: deps
 	$(MAKE) all unit-tests
@@ -98,16 +97,17 @@ check: deps
 	tests/run.sh $(UNIT_TESTS:%=build/tests/%) build/tests/rules-test \
 		$(UNIT_TESTS:%=build/san/tests/%) build/san/tests/rules-test \
 		tests/netns/check-capture-test.py "tests/fuzz/run.sh 10 $(FUZZERS:%=build/fuzz/%)" \
-		$(NETNS_TESTS)
+		$(NETNS_TESTS) $(VM_TIME) "tests/vm/debian-6.1.sh -s"
 
 # Debian's 6.1 kernel under emulation: the native queue expression, and mappings attached to packets
 check-vm: deps
 	$(MAKE) all
-	tests/run.sh -t 900 tests/vm/debian-6.1.sh
+	tests/run.sh $(VM_TIME) tests/vm/debian-6.1.sh
 
-check-more: deps
-	$(MAKE) all
-	tests/run.sh $(MORE_TESTS)
+# Ratios, from all benchmarks or from those named in BENCH (tests/bench)
+BENCH ?=
+bench: all
+	tests/bench/run.sh $(BENCH)
 
 demo: deps
 	$(MAKE) all
@@ -118,6 +118,6 @@ clean:
 
 include systemd/install.mk
 
-.PHONY: all unit-tests fuzz deps check check-more check-vm demo clean
+.PHONY: all unit-tests fuzz deps check check-vm bench demo clean
 .SECONDARY:
 -include $(wildcard $(B)/*.d $(B)/tests/*.d)

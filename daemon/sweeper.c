@@ -9,6 +9,7 @@
 #define INTERVAL_US 250000
 #define SLICE 8192	    /* records: a table of a million takes half a minute for a round */
 #define QUESTIONS 256	    /* to conntrack per slice; some 10 us each */
+#define RESYNC_QUESTIONS 4096 /* after a loss, about mappings: each round walks through the whole table */
 #define PRESSED_HOLD_MS 65000 /* a server's TIME_WAIT on Linux, and a little */
 
 struct sweeper {
@@ -19,6 +20,8 @@ struct sweeper {
 	uint32_t limit, hold_ms;
 	unsigned int questions; /* left in this slice */
 	bool resync;
+	uint32_t unanswered; /* of this resync: the records that conntrack could not tell of, which come first in the next round */
+	uint32_t passed;     /* of those, in this round */
 	int error; /* what was logged last */
 };
 
@@ -45,6 +48,7 @@ static uint32_t effective_hold(struct sweeper *s)
 	return records > (uint64_t)s->limit * 3 / 4 ? PRESSED_HOLD_MS : s->hold_ms;
 }
 
+/* Ask about one connection more; conntrack is asked but once, as what it cannot say now it will not say later. */
 static int ask_mapping(void *user, const struct tuple *t, const struct record *r)
 {
 	static const struct inside unknown;
@@ -53,13 +57,26 @@ static int ask_mapping(void *user, const struct tuple *t, const struct record *r
 
 	if (!record_is_open(r) || memcmp(&r->inside, &unknown, sizeof(unknown)) != 0)
 		return 0;
+	if (s->passed < s->unanswered) {
+		s->passed++;
+		return 0;
+	}
 	if (!s->questions)
 		return 1;
 	s->questions--;
 	memset(&inside, 0, sizeof(inside));
-	if (conntrack_lookup(s->ct, t, &inside) == 1)
-		s->ops->set_inside(s->dp, t, &inside);
+	if (conntrack_lookup(s->ct, t, &inside) == 1 && s->ops->set_inside(s->dp, t, &inside) == 0)
+		return 0;
+	s->unanswered++;
+	s->passed++;
 	return 0;
+}
+
+static void resync_mappings(struct sweeper *s)
+{
+	s->questions = RESYNC_QUESTIONS;
+	s->passed = 0;
+	s->resync = s->ops->each(s->dp, ask_mapping, s) == 1;
 }
 
 static int on_timer(sd_event_source *timer, uint64_t usec, void *user)
@@ -74,11 +91,8 @@ static int on_timer(sd_event_source *timer, uint64_t usec, void *user)
 	if (r < 0 && r != s->error)
 		log_warn("cannot sweep the records: %s", strerror(-r));
 	s->error = r;
-	/* one attempt: what conntrack cannot say now, it will not say later either */
-	if (s->resync && s->ct && s->questions) {
-		s->resync = false;
-		s->ops->each(s->dp, ask_mapping, s);
-	}
+	if (s->resync && s->ct)
+		resync_mappings(s);
 	sd_event_source_set_time_relative(timer, INTERVAL_US);
 	return sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
 }
@@ -117,4 +131,5 @@ void sweeper_set_hold(struct sweeper *s, uint32_t hold_ms)
 void sweeper_resync_mappings(struct sweeper *s)
 {
 	s->resync = true;
+	s->unanswered = 0;
 }

@@ -1,21 +1,28 @@
 #!/bin/bash
 # Run tests one after the other and count what they say.
 #
-#	tests/run.sh [-t SECONDS] PROGRAM...
+#	tests/run.sh [[-t SECONDS] PROGRAM]...
+#
+# Each program may take 600 s, or as long as -t says for those behind it.
 #
 # A test prints a line "ok ..." or "not ok ..." per check (TAP; cmocka does so when asked). One that prints none, is ended by
 # its time limit, or exits non-zero without a "not ok", counts as one failure. "ok ... # SKIP reason" counts as skipped.
 # The last line is "N passed, N failed, N skipped".
 set -u
 limit=600
-[ "${1:-}" = -t ] && limit=$2 && shift 2
-
 passed=0 failed=0 skipped=0 failures=""
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 export CMOCKA_MESSAGE_OUTPUT=TAP
 
-for test in "$@"; do
+while [ $# -gt 0 ]; do
+	if [ "$1" = -t ]; then
+		limit=$2
+		shift 2
+		continue
+	fi
+	test=$1
+	shift
 	start=$SECONDS
 	timeout -k 10 "$limit" bash -c "$test" >"$log" 2>&1 </dev/null
 	rc=$?

@@ -486,20 +486,21 @@ static const char *in_words(uint32_t n)
 
 static void print_row(const char *name, const double *values, int n)
 {
-	printf("  %-45s", name);
+	printf("  %-44s %12.2f", name, values[n - 1] / values[0]);
 	for (int i = 0; i < n; i++)
-		printf(" %8.0f", values[i]);
-	printf(" %12.2f\n", values[n - 1] / values[0]);
+		printf(" %7.0f", values[i]);
+	putchar('\n');
 }
 
 static void print(const struct bench *b, int n)
 {
 	double row[SIZES];
 
-	printf("%s, ns per operation\n  %-45s", b->spread ? "50 000 destinations" : "One destination", "records");
+	printf("%-46s   %s : %s", b->spread ? "50 000 destinations, ns per operation" : "One destination, ns per operation",
+	       in_words(b[n - 1].n), in_words(b[0].n));
 	for (int i = 0; i < n; i++)
-		printf(" %8s", in_words(b[i].n));
-	printf("   %s : %s\n", in_words(b[n - 1].n), in_words(b[0].n));
+		printf(" %7s", in_words(b[i].n));
+	putchar('\n');
 	for (int op = 0; op < N_OPERATIONS; op++) {
 		for (int i = 0; i < n; i++)
 			row[i] = median(b[i].ns[op]);

@@ -9,7 +9,7 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$top"
 [ $# -gt 0 ] || set -- $(cd tests/bench && ls ./*.c | sed 's|^\./||; s|\.c$||')
 
-make -s build/tsnat.bpf.o >&2
+make -s build/tsnat.bpf.o build/all.a >&2
 mkdir -p build/bench
 for name in "$@"; do
 	[ -e "tests/bench/$name.c" ] || {
@@ -18,7 +18,7 @@ for name in "$@"; do
 	}
 	# the table of the datapath without BPF is measured where it is: in its own files, not in a library's copy
 	"${CC:-cc}" -std=gnu17 -Wall -Wextra -D_GNU_SOURCE -O2 -g -Idaemon -o "build/bench/$name" "tests/bench/$name.c" \
-		daemon/records.c daemon/table.c -pthread -lbpf
+		build/all.a -pthread -lbpf
 	echo "$name:" >&2
 	# shellcheck disable=SC2086
 	"build/bench/$name" ${BENCH_ARGS:-}

@@ -73,7 +73,7 @@ connection() { # FAMILY
 
 # Two clients with unrelated clocks, every port used over and over.
 reuse() { # FAMILY
-	local what="$1: two clients" cap file=$TMP/server.pcap out=$TMP/check.json i
+	local what="$1: two clients" cap file=$TMP/server.pcap out=$TMP/check.json i stale
 
 	setup "$1" 2
 	start_nginx
@@ -90,9 +90,11 @@ reuse() { # FAMILY
 	check_capture "$out" "$file"
 	is "$what: no packet escaped the capture" "$LOST" 0
 	at_least "$what: reuses in the capture" "$(json "$out" reuses)" 5000
-	is "$what: every SYN above its tuple's last TSval, no shift changed" "$(json "$out" violations)" 0
-	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
-	server_refuses_none "$what" "$out" 5
+	# as in main-job.sh without BPF: the last segments of a connection wait in another queue than the next one's SYN, which may overtake them
+	stale=$(($(json "$out" connections) / 1000))
+	at_most "$what: SYNs not above their tuple's last TSval, changed shifts" "$(json "$out" violations)" $stale
+	[ "$(json "$out" violations)" -le $stale ] || sed 's/^/#   /' "$out"
+	server_refuses_none "$what" "$out" $((5 + stale))
 	at_most "$what: PAWSActive" "$(since_all TcpExtPAWSActive srv c1 c2)" 5
 	at_most "$what: wrong checksums" "$(since_all TcpInCsumErrors srv c1 c2)" 0
 	note "$what: $RATE requests/s, $(since srv TcpPassiveOpens) connections, insert_failed $(insert_failed)," \

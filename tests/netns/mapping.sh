@@ -112,6 +112,66 @@ without_events() { # DECIDE
 	forget_tsnatd
 }
 
+# many_open N: so many connections of c1, which stay. Their PID is in OPEN.
+many_open() {
+	: >"$TMP/many"
+	spawn c1 "$TMP/many" "$PYTHON" -c "
+import socket, time
+many = [socket.create_connection(('$SERVER4', 7000)) for _ in range($1)]
+print('open', flush=True)
+time.sleep(1000)"
+	OPEN=$SPAWNED
+	wait_for 20 grep -q open "$TMP/many" || die "no $1 connections: $(cat "$TMP/many")"
+}
+
+with_mapping() { # how many connections whose inside tuple is known
+	ctl connections --json | grep -o '"inside_address": *"10.77.1.2"' | wc -l
+}
+
+has_mappings() { [ "$(with_mapping)" = "$1" ]; }
+
+# More connections than it asks conntrack about at a time.
+many_without_events() {
+	local what="conntrack_events = false, 700 connections"
+
+	setup 1
+	echo 'conntrack_events = false;' >"$TMP/tsnatd.conf"
+	must_start_tsnatd -c "$TMP/tsnatd.conf" --decide kernel
+	many_open 700
+	is "$what: all have a record, none its inside tuple" "$(stat_of records) $(with_mapping)" '700 0'
+	stop_tsnatd
+	must_start_tsnatd -c "$TMP/tsnatd.conf" --decide kernel
+	succeeds "$what: started again, it asks for all of them" wait_for 20 has_mappings 700
+	end "$OPEN"
+	forget_tsnatd
+}
+
+events_are_lost() { # the kernel had no room for one of them
+	awk -v pid="$TSNATD_PID" '$2 == 12 && $9 > 0 { lost = 1 } END { exit !lost }' <(on gw cat /proc/net/netlink)
+}
+
+# The main loop is stopped until its buffer of events is full.
+overrun() {
+	local what="events lost" i
+
+	setup 1
+	client_ports $LOW 24999 c1 # which the NAT keeps, so that port 26000 is not among them
+	start_nginx
+	must_start_tsnatd --decide kernel
+	kill -STOP "$TSNATD_PID"
+	for ((i = 0; i < 30; i++)); do
+		! events_are_lost || break
+		load ipv4 1 c1
+	done
+	succeeds "$what: the buffer is full" events_are_lost
+	open_from ipv4 c1 26000 || not_ok "$what: connects" "$(cat "$TMP/talk.c1")"
+	kill -CONT "$TSNATD_PID"
+	succeeds "$what: the inside tuple is found all the same" wait_for 20 inside_is 26000 10.77.1.2 26000
+	at_least "$what: counted" "$(stat_of event_overruns)" 1
+	goes_on "$what: the connection goes on" "$OPEN" c1
+	forget_tsnatd
+}
+
 # ---- entries that go while the server remembers ------------------------------------------------------------
 
 # high_then_low [SERVER_PORT]: PORT becomes one whose TIME_WAIT at the server has a TSval of c1 that c2's clock is below.
@@ -337,6 +397,8 @@ inside ipv4 kernel
 inside ipv6 no-bpf
 without_events queue
 without_events kernel
+many_without_events
+overrun
 deleted without
 deleted queue
 deleted kernel

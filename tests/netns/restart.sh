@@ -108,8 +108,8 @@ reboot() {
 
 # ---- the live table stays ------------------------------------------------------------------------------
 
-under_traffic() { # DECIDE
-	local what="$1, under traffic" args=(--decide "$1") cap file=$TMP/server.pcap stopped started i n hit=0
+under_traffic() { # ARGS...
+	local what="$*, under traffic" args=("$@") cap file=$TMP/server.pcap stopped started i n hit=0
 	declare -A TALK
 
 	setup
@@ -173,6 +173,19 @@ under_traffic() { # DECIDE
 
 # ---- the live table is gone ----------------------------------------------------------------------------
 
+# tsnatd as it finds itself after a reboot that left the runtime directory as it was.
+in_another_boot() { # ARGS of must_start_tsnatd
+	cat >"$TMP/another-boot" <<-END
+		#!/bin/sh
+		mount --bind "$TMP/boot_id" /proc/sys/kernel/random/boot_id && exec "$TSNATD" "\$@"
+	END
+	chmod +x "$TMP/another-boot"
+	echo 01234567-89ab-4cde-8f01-23456789abcd >"$TMP/boot_id"
+	printf '#!/bin/sh\nexec unshare --mount "%s" "$@"\n' "$TMP/another-boot" >"$TMP/rebooted"
+	chmod +x "$TMP/rebooted"
+	TSNATD=$TMP/rebooted must_start_tsnatd "$@"
+}
+
 # rebooted TEXT KEEP ARGS...: KEEP is 1 with the state file, 0 without, to see that it is the file that does it
 rebooted() {
 	local what="$1, reboot" keep=$2 cap file=$TMP/server.pcap records refusals
@@ -186,10 +199,16 @@ rebooted() {
 	run_wrk 1
 	save_now
 	records=$(stat_of records)
+	# the mapping of the other boot, as far as it came to the disk
+	[ ! -e "$RUNTIME_DIR/records.map" ] || cp "$RUNTIME_DIR/records.map" "$TMP/records.map"
 	reboot KILL "$what"
 	[ "$keep" = 1 ] || rm -f "$STATE_DIR"/state*
-
-	must_start_tsnatd "${@:3}"
+	if [ -e "$TMP/records.map" ]; then
+		mv "$TMP/records.map" "$RUNTIME_DIR/"
+		in_another_boot "${@:3}"
+	else
+		must_start_tsnatd "${@:3}"
+	fi
 	mark
 	if [ "$keep" = 1 ]; then
 		is "$what: all records are back" "$(sed -n 's/.*restored \([0-9]*\) records.*/\1/p' "$LOG" | tail -n 1)" "$records"
@@ -279,11 +298,14 @@ idle() { # DECIDE
 
 need_daemon
 begin
-under_traffic queue
-under_traffic kernel
+under_traffic --decide queue
+under_traffic --decide kernel
+under_traffic --decide kernel --policy unify
 rebooted 'queue' 1 --decide queue
 rebooted 'queue' 0 --decide queue
 rebooted 'kernel, unify' 1 --decide kernel --policy unify
+rebooted 'without BPF' 1 --datapath queue
+rebooted 'without BPF' 0 --datapath queue
 damaged_files
 idle queue
 finish
