@@ -49,7 +49,7 @@ $(B):
 
 # The core (headers, and bytes in memory) is an archive of its own: its tests link nothing else, so a stray dependency shows.
 CORE_OBJS := packet rewrite
-CORE_TESTS := wire-test csum-test decide-test vectors-test tsclock-test
+CORE_TESTS := wire-test csum-test decide-test vectors-test tsclock-test succession-test
 UNIT_TESTS := $(basename $(notdir $(wildcard tests/unit/*-test.c)))
 
 $(B)/core.a: $(CORE_OBJS:%=$(B)/%.o)

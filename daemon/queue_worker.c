@@ -12,8 +12,8 @@
  * all processors; no clash with one client, with two one in 1 200 connections, with one queue for all one in 950.
  *
  * One queue for all processors has two readers, too, and a SYN wakes both: whichever runs first takes it; seldom are both held up. There, waking
- * only one cost 19 to 35 clashes in 30 000 connections of one client instead of none. Where packets are rewritten here, the order of
- * reading decides about clashes, and there is one reader.
+ * only one cost 19 to 35 clashes in 30 000 connections of one client instead of none. Segments of shifted
+ * connections have one reader, which keeps their order.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -22,18 +22,21 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "log.h"
 #include "packet.h"
 #include "queue_netlink.h"
 #include "queue_worker.h"
+#include "table.h"
 #include "util.h"
 
 #define BATCH 32
 #define READERS_MAX 2
 #define BATCHES 64 /* before the thread looks up */
 #define REALTIME_PRIORITY 10
+#define SEGMENTS_NICE (-15)
 #define WAKE_MS (GUARDIAN_LATE_MS / 3)
 
 struct queue_worker {
@@ -45,7 +48,8 @@ struct queue_worker {
 	atomic_uint busy; /* readers that hold packets without verdict */
 	bool has_mapping;
 	atomic_bool realtime;
-	uint64_t empty_ns; /* boot clock: nothing waited then. Used with one reader only */
+	atomic_uint_fast64_t empty_ns; /* boot clock: nothing waited then */
+	pthread_mutex_t alive_lock;    /* of cfg.alive */
 	atomic_uint_fast64_t *alive_ms;
 	atomic_uint_fast64_t counters[COUNTER_COUNT];
 	struct log_limit overruns, refusals;
@@ -60,6 +64,7 @@ struct reader {
 	bool bound; /* to the processors of its queue */
 	uint32_t ids[BATCH];
 	unsigned int n;
+	uint64_t empty_ns; /* boot clock: what it holds came later */
 	char *messages; /* BATCH of them; owned */
 	char *verdict;	/* one; owned */
 };
@@ -173,6 +178,17 @@ static void set_verdict_mark(const struct queue_worker *w, const struct queue_pa
 	v->repeat = shifted && w->cfg.repeat;
 }
 
+static int is_alive(void *user, const struct tuple *t)
+{
+	struct queue_worker *w = user;
+	int r;
+
+	pthread_mutex_lock(&w->alive_lock);
+	r = w->cfg.alive(w->cfg.alive_user, t);
+	pthread_mutex_unlock(&w->alive_lock);
+	return r;
+}
+
 static void apply_packet(struct queue_worker *w, struct reader *rd, const struct queue_packet *q)
 {
 	const struct queue_worker_config *cfg = &w->cfg;
@@ -185,9 +201,9 @@ static void apply_packet(struct queue_worker *w, struct reader *rd, const struct
 		.unmarked = cfg->kind == QUEUE_SYNS,
 		.untranslated = q->has_mapping && !q->translated,
 		.inside = q->has_mapping ? &q->inside : NULL,
-		.empty_ns = w->empty_ns,
-		.alive = cfg->alive,
-		.alive_user = cfg->alive_user,
+		.empty_ns = rd->empty_ns,
+		.alive = cfg->alive ? is_alive : NULL,
+		.alive_user = w,
 	};
 	int r;
 
@@ -258,12 +274,14 @@ static bool handle_batch(struct queue_worker *w, struct reader *rd)
 
 	atomic_store_explicit(w->alive_ms, now_ns / 1000000, memory_order_relaxed);
 	atomic_fetch_add(&w->busy, 1);
+	/* before it reads: what another reader finds empty after that says nothing about what this one took */
+	rd->empty_ns = atomic_load(&w->empty_ns);
 	n = receive(w, rd);
 	if (rd->n)
 		send_verdicts(w, rd);
 	atomic_fetch_sub(&w->busy, 1);
 	if (n == -EAGAIN || n == -EINTR) {
-		w->empty_ns = now_ns;
+		atomic_store(&w->empty_ns, now_ns);
 		return false;
 	}
 	if (n < 0)
@@ -310,6 +328,17 @@ static bool wait_for_packets(struct queue_worker *w, struct reader *rd, bool *th
 	return true;
 }
 
+/*
+ * Segments that wait are sent again by TCP, and a FIN that passes conntrack twice makes it give a tuple away before the connection is over. Not real-time
+ * priority: bulk data would leave nothing to others.
+ */
+static void become_nice(struct queue_worker *w)
+{
+	/* of this thread alone */
+	if (setpriority(PRIO_PROCESS, 0, SEGMENTS_NICE) < 0)
+		log_debug("queue %u: nice value %d: %s", w->cfg.num, SEGMENTS_NICE, strerror(errno));
+}
+
 static void read_queue(struct queue_worker *w, struct reader *rd)
 {
 	/* where shifts are applied here, a queue is read until it is seen to be empty: what comes then did not wait before */
@@ -334,6 +363,8 @@ static void *reader_main(void *arg)
 		bind_to_processors(rd->worker);
 	if (rd->worker->cfg.kind == QUEUE_SYNS)
 		become_realtime(rd->worker);
+	else
+		become_nice(rd->worker);
 	read_queue(rd->worker, rd);
 	return NULL;
 }
@@ -394,10 +425,12 @@ int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config
 	w->cfg = *cfg;
 	w->message_size = (QUEUE_ATTRIBUTES + opt.copy_range + 7u) & ~(size_t)7; /* the next message is aligned, too */
 	atomic_init(&w->realtime, cfg->kind == QUEUE_SYNS);
+	table_mutex_init(&w->alive_lock);
 	w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	r = w->stop_fd < 0 ? -errno : queue_open(&w->nl, cfg->num, &opt, &w->has_mapping);
 	if (r < 0) {
 		close_fd(&w->stop_fd);
+		pthread_mutex_destroy(&w->alive_lock);
 		free(w);
 		return r;
 	}
@@ -412,7 +445,7 @@ struct guardian_queue queue_worker_queue(const struct queue_worker *w)
 
 int queue_worker_start(struct queue_worker *w, atomic_uint_fast64_t *alive_ms)
 {
-	const unsigned int readers = w->cfg.ops->apply ? 1 : READERS_MAX;
+	const unsigned int readers = w->cfg.kind == QUEUE_SYNS ? READERS_MAX : 1;
 
 	w->alive_ms = alive_ms;
 	while (w->n_readers < readers) {
@@ -446,6 +479,7 @@ void queue_worker_stop(struct queue_worker *w)
 	}
 	mnl_socket_close(w->nl);
 	close(w->stop_fd);
+	pthread_mutex_destroy(&w->alive_lock);
 	free(w);
 }
 

@@ -31,7 +31,7 @@ struct queue_worker_config {
 	const struct datapath_ops *ops;
 	struct datapath *datapath;
 	const struct queue_policy *policy;
-	datapath_alive_fn *alive; /* for this worker's thread alone, or NULL */
+	datapath_alive_fn *alive; /* for this worker alone, which calls it from one thread at a time; or NULL */
 	void *alive_user;
 };
 
