@@ -9,6 +9,7 @@
 #include <syslog.h>
 
 #include "config.h"
+#include "config_scan.h"
 #include "core/wire.h"
 #include "log.h"
 #include "util.h"
@@ -39,6 +40,8 @@ static const char *const decides[] = { "queue", "kernel", NULL };
 static const char *const rules[] = { "managed", "none", NULL };
 
 #define AT(field) .offset = offsetof(struct config, field)
+#define CONFIG_FILE_MAX (1u << 20) /* bytes */
+
 static const struct option_def options[] = {
 	{ "interfaces", OPTION_INTERFACES, AT(interfaces), .file_only = true },
 	{ "external", OPTION_PREFIXES, AT(external), .file_only = true },
@@ -241,6 +244,16 @@ static void read_list(struct config *c, const struct option_def *o, config_setti
 	}
 }
 
+/* libconfig has signed numbers of 32 bits, and for a hexadecimal one of 8 digits that is a bit pattern. */
+static long long number_of(config_setting_t *s)
+{
+	long long n = config_setting_get_int64(s);
+
+	if (config_setting_type(s) == CONFIG_TYPE_INT && config_setting_get_format(s) == CONFIG_FORMAT_HEX)
+		return (uint32_t)n;
+	return n;
+}
+
 static void read_setting(struct config *c, config_setting_t *s, const char *path, struct problems *p)
 {
 	const struct option_def *o = find_option(config_setting_name(s));
@@ -260,7 +273,7 @@ static void read_setting(struct config *c, config_setting_t *s, const char *path
 		if (type != CONFIG_TYPE_INT && type != CONFIG_TYPE_INT64)
 			why = "must be a number";
 		else
-			why = set_number(o, (uint32_t *)((char *)c + o->offset), config_setting_get_int64(s));
+			why = set_number(o, (uint32_t *)((char *)c + o->offset), number_of(s));
 	} else if (o->kind == OPTION_BOOL) {
 		if (type != CONFIG_TYPE_BOOL)
 			why = "must be true or false";
@@ -275,17 +288,54 @@ static void read_setting(struct config *c, config_setting_t *s, const char *path
 		problem(p, "%s:%d: %s: %s", path, line, o->name, why);
 }
 
+struct file_problems {
+	struct problems *problems;
+	const char *path;
+};
+
+static void on_scan(void *user, int line, const char *key, const char *why)
+{
+	struct file_problems *f = user;
+
+	problem(f->problems, "%s:%d: %s: %s", f->path, line, key, why);
+}
+
+/* The file's text, for the caller to free. Returns 0 or -errno; -EFBIG for what cannot be a configuration file. */
+static int read_file(const char *path, char **ret)
+{
+	_cleanup_fclose_ FILE *f = fopen(path, "re");
+	size_t n;
+	char *text;
+
+	if (!f)
+		return -errno;
+	text = calloc(1, CONFIG_FILE_MAX + 1);
+	if (!text)
+		return -ENOMEM;
+	n = fread(text, 1, CONFIG_FILE_MAX + 1, f);
+	if (ferror(f) || n > CONFIG_FILE_MAX || memchr(text, 0, n)) {
+		int r = ferror(f) ? -errno : n > CONFIG_FILE_MAX ? -EFBIG : -EINVAL;
+
+		free(text);
+		return r;
+	}
+	*ret = text;
+	return 0;
+}
+
 int config_parse_file(struct config *c, const char *path, config_report_fn *report, void *user)
 {
 	struct problems p = { .report = report, .user = user };
 	struct config new = *c;
-	_cleanup_fclose_ FILE *f = fopen(path, "re");
 	config_t file;
+	char *text = NULL;
+	int r = read_file(path, &text);
 
-	if (!f)
-		return -errno;
+	if (r < 0)
+		return r;
+	config_scan(text, on_scan, &(struct file_problems){ .problems = &p, .path = path });
 	config_init(&file);
-	if (config_read(&file, f) != CONFIG_TRUE) {
+	if (config_read_string(&file, text) != CONFIG_TRUE) {
 		problem(&p, "%s:%d: %s", path, config_error_line(&file), config_error_text(&file));
 	} else {
 		config_setting_t *root = config_root_setting(&file);
@@ -294,6 +344,7 @@ int config_parse_file(struct config *c, const char *path, config_report_fn *repo
 			read_setting(&new, config_setting_get_elem(root, (unsigned int)i), path, &p);
 	}
 	config_destroy(&file);
+	free(text);
 	if (p.n)
 		return -EINVAL;
 	*c = new;

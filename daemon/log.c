@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "log.h"
@@ -46,24 +47,54 @@ const char *log_level_name(int level)
 	return "info";
 }
 
+/* One write, so that the lines of several threads stay whole. Nobody to tell when it fails. */
+static void write_line(int level, const char *text, size_t len)
+{
+	char head[8];
+	struct iovec iov[] = {
+		{ .iov_base = head },
+		{ .iov_base = (char *)text, .iov_len = len },
+		{ .iov_base = (char *)"\n", .iov_len = 1 },
+	};
+
+	if (to_journal)
+		iov[0].iov_len = (size_t)snprintf(head, sizeof(head), "<%d>", level);
+	if (writev(STDERR_FILENO, iov, ARRAY_SIZE(iov)) < 0)
+		return;
+}
+
+/* A text of several lines, such as the verifier's, has a level on each. */
+static void write_lines(int level, const char *text)
+{
+	while (*text) {
+		size_t len = strcspn(text, "\n");
+
+		if (len)
+			write_line(level, text, len);
+		text += len;
+		text += strspn(text, "\n");
+	}
+}
+
 void log_vmsg(int level, const char *fmt, va_list ap)
 {
-	char line[1024];
-	int n = 0;
+	char line[1024], *text = line;
+	va_list again;
+	int n;
 
 	if (level > max_level)
 		return;
-	if (to_journal)
-		n = snprintf(line, sizeof(line), "<%d>", level);
-	n += vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, ap);
-	if (n > (int)sizeof(line) - 2)
-		n = sizeof(line) - 2;
-	while (n > 0 && line[n - 1] == '\n')
-		n--;
-	line[n++] = '\n';
-	/* one write, so that the lines of several threads stay whole; nobody to tell when it fails */
-	if (write(STDERR_FILENO, line, (size_t)n) < 0)
+	va_copy(again, ap);
+	n = vsnprintf(line, sizeof(line), fmt, ap);
+	/* without memory the beginning has to do */
+	if (n >= (int)sizeof(line) && vasprintf(&text, fmt, again) < 0)
+		text = line;
+	va_end(again);
+	if (n < 0)
 		return;
+	write_lines(level, text);
+	if (text != line)
+		free(text);
 }
 
 void log_msg(int level, const char *fmt, ...)
