@@ -14,6 +14,13 @@
 
 #include "config.h"
 
+/* libconfig 1.5 loses the beginning of a string without end: 64 bytes for each file with one */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+	return "leak:strbuf_append\n";
+}
+
 struct said {
 	char text[4096];
 	unsigned int lines;
