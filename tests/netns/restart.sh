@@ -129,7 +129,7 @@ under_traffic() { # ARGS...
 	must_start_tsnatd "${args[@]}"
 	goes_on "$what: SIGKILL and start: an open connection goes on" $LOW
 
-	for i in {1..8}; do
+	for ((i = 0; i < 40 && hit < 4; i++)); do # on a disk that is quick to sync it takes some
 		kill -HUP "$TSNATD_PID"
 		for ((n = 0; n < 20000; n++)); do # some 100 ms
 			[ ! -e "$STATE_DIR/state.new" ] || break
@@ -138,7 +138,7 @@ under_traffic() { # ARGS...
 		[ ! -e "$STATE_DIR/state.new" ] || hit=$((hit + 1))
 		must_start_tsnatd "${args[@]}"
 	done
-	at_least "$what: of eight times killed it left an unfinished state file" $hit 1
+	at_least "$what: of $i times killed it left an unfinished state file" $hit 1
 	goes_on "$what: SIGKILL while it writes: an open connection goes on" $((LOW + 1))
 
 	stopped=$(now)
@@ -188,8 +188,9 @@ in_another_boot() { # ARGS of must_start_tsnatd
 
 # rebooted TEXT KEEP ARGS...: KEEP is 1 with the state file, 0 without, to see that it is the file that does it
 rebooted() {
-	local what="$1, reboot" keep=$2 cap file=$TMP/server.pcap records refusals
+	local what="$1, reboot" keep=$2 cap file=$TMP/server.pcap records refusals stale=0
 
+	[[ ${*:3} != *'--datapath queue'* ]] || stale=3 # see main-job.sh; without the state file it is a matter of dozens
 	setup
 	must_start_tsnatd "${@:3}"
 	capture srv eth0 "$file"
@@ -222,8 +223,8 @@ rebooted() {
 		at_least "$what without the state file: the server refuses SYNs" "$refusals" 5
 	else
 		at_least "$what: connections after it" "$(since srv TcpPassiveOpens)" $((2 * PORTS))
-		is "$what: every SYN above what its tuple sent before" "$(json "$TMP/check.json" violations)" 0
-		[ "$(json "$TMP/check.json" violations)" = 0 ] || sed 's/^/#   /' "$TMP/check.json"
+		at_most "$what: SYNs not above what their tuple sent before" "$(json "$TMP/check.json" violations)" $stale
+		[ "$(json "$TMP/check.json" violations)" -le $stale ] || sed 's/^/#   /' "$TMP/check.json"
 		at_most "$what: SYNs that the server refused" "$refusals" 3
 	fi
 	forget_tsnatd

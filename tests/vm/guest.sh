@@ -294,8 +294,8 @@ life() {
 	is "status: no problem" "$(status_of problem)" ""
 	is "a program at each hook" "$(programs)" 2
 	for family in ip ip6; do
-		is "table $family tsnatd has a queue expression" \
-			"$(on gateway nft list table $family tsnatd | grep -c 'queue flags bypass to [0-9]*$')" 1
+		is "table $family tsnatd has a queue expression, with a queue for each of the two processors" \
+			"$(on gateway nft list table $family tsnatd | grep -c 'queue flags bypass,fanout to [0-9]*-[0-9]*$')" 1
 	done
 	mapping ipv4 10.77.2.2
 	mapping ipv6 fd77:2::2
@@ -402,6 +402,26 @@ job() { # FAMILY random|fully-random "POLICIES" ARGS
 	topology_down
 }
 
+# The wall clock steps while it runs, and a machine without a battery begins in 1970: what was saved is as old as it is.
+wall_clock() { # POLICY
+	local what="$1, wall clock"
+
+	topology_up 40000-40019 random
+	succeeds "$what: starts" start --policy "$1"
+	is "$what: all connections succeed" "$(mix 2 20)" 0
+	succeeds "$what: steps to 1970" date -s @86400
+	is "$what: in 1970: all connections succeed" "$(mix 1 20)" 0
+	stop
+	succeeds "$what: then, as after a reboot, the state file is all there is" on gateway tsnatd -i out --state-dir /tmp/state --cleanup
+	succeeds "$what: and it is 2033" date -s @2000000000
+	succeeds "$what: starts again" start --policy "$1"
+	at_least "$what: records restored" "$(sed -n 's/.*restored \([0-9]*\) records.*/\1/p' $LOG)" 30
+	is "$what: in 2033: all connections succeed" "$(mix 2 20)" 0
+	at_most "$what: of 400 SYNs the server refuses" "$(refused)" 5
+	at_least "$what: SYNs shifted since" "$(stat_of syn_shifted)" 20
+	topology_down
+}
+
 # As under a service manager: root makes the directories, the daemon has a user of its own.
 plain_user() {
 	local caps=+net_admin,+bpf,+perfmon,+sys_nice
@@ -435,5 +455,7 @@ job ipv4 fully-random "unify repair" --decide queue
 job ipv6 random "repair unify" --decide kernel
 job ipv4 random "repair unify" --datapath queue
 plain_user
+wall_clock repair
+wall_clock unify
 is "the kernel has nothing to complain about" "$(dmesg | grep -E 'BUG|WARNING|Oops|refcount|stall')" ""
 exit $failed
