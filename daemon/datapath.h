@@ -56,6 +56,7 @@ struct datapath_packet {
 	uint8_t *data; /* starts with the network header; rewritten in place */
 	size_t len;
 	bool outbound;		     /* to the server, else from it */
+	bool partial;		     /* its checksum is: a changed packet needs a complete one */
 	bool cut;		     /* DATA is not all of it: it cannot be rewritten */
 	bool unmarked;		     /* not a SYN, and of a connection without shift */
 	bool untranslated;	     /* conntrack says that no NAT changed its source */
@@ -67,6 +68,7 @@ struct datapath_packet {
 	/* answers of apply() */
 	bool syn;	    /* it is an outbound SYN */
 	bool shifted;	    /* its connection has a shift */
+	bool drop;	    /* which cannot be applied; TCP sends it again, in smaller pieces */
 	bool has_ticket;    /* it was decided on, and decided() wants to know of the verdict */
 	uint32_t ticket;
 };
@@ -127,6 +129,11 @@ struct datapath_ops {
 	int (*counters)(struct datapath *dp, uint64_t *counters);
 	/* Forget everything: hooks on all links, records, pins. */
 	int (*cleanup)(const struct datapath_config *cfg);
+	/*
+	 * Another datapath takes over from a run with this one, however that ended: no new connection is shifted here any more. Returns 1 when live
+	 * connections still are, 0 when nothing is left, or -errno. NULL where nothing can be left.
+	 */
+	int (*retire)(const struct datapath_config *cfg);
 };
 
 extern const struct datapath_ops datapath_bpf, datapath_queue;

@@ -159,6 +159,42 @@ static int bpf_cleanup(const struct datapath_config *cfg)
 	return pins_remove(cfg->pin_dir);
 }
 
+static uint64_t counter_of_all_cpus(int counters_fd, uint32_t which)
+{
+	const int cpus = libbpf_num_possible_cpus();
+	_cleanup_free_ uint64_t *per_cpu = cpus > 0 ? calloc((size_t)cpus, sizeof(*per_cpu)) : NULL;
+	uint64_t sum = 0;
+
+	if (per_cpu && bpf_map_lookup_elem(counters_fd, &which, per_cpu) == 0)
+		for (int i = 0; i < cpus; i++)
+			sum += per_cpu[i];
+	return sum;
+}
+
+static int bpf_retire(const struct datapath_config *cfg)
+{
+	_cleanup_close_ int settings_fd = -1, counters_fd = -1;
+	const uint32_t zero = 0;
+	struct settings set;
+	char path[300];
+
+	programs_quiet();
+	pins_path(path, sizeof(path), cfg->pin_dir, "settings");
+	if (access(path, F_OK) < 0)
+		return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
+	settings_fd = bpf_obj_get(path);
+	pins_path(path, sizeof(path), cfg->pin_dir, "counters");
+	counters_fd = bpf_obj_get(path);
+	/* without CAP_BPF the programs cannot be told; they can only be taken off */
+	if (settings_fd < 0 || counters_fd < 0 || bpf_map_lookup_elem(settings_fd, &zero, &set) < 0)
+		return bpf_cleanup(cfg);
+	set.active = 0;
+	if (bpf_map_update_elem(settings_fd, &zero, &set, BPF_ANY) < 0 ||
+	    counter_of_all_cpus(counters_fd, COUNTER_SHIFTS_STARTED) == counter_of_all_cpus(counters_fd, COUNTER_SHIFTS_ENDED))
+		return bpf_cleanup(cfg);
+	return 1;
+}
+
 /* ---- translated sources ---- */
 
 static void external_to_key(const struct datapath_external *e, struct external_key *ret)
@@ -423,4 +459,5 @@ const struct datapath_ops datapath_bpf = {
 	.set_inside = bpf_set_inside,
 	.counters = bpf_counters,
 	.cleanup = bpf_cleanup,
+	.retire = bpf_retire,
 };

@@ -3,6 +3,7 @@
  * datapath_queue_segment.c - segments of the datapath without BPF: each gets its connection's shift, also when its tuple is another one's by now.
  */
 #include "datapath_queue.h"
+#include "packet.h"
 #include "rewrite.h"
 #include "util.h"
 
@@ -127,12 +128,15 @@ int datapath_queue_segment(struct datapath *dp, const struct wire_packet *pkt, s
 	records_unlock(&ref);
 	p->shifted = shift != 0;
 	if (p->cut) {
+		p->drop = shift != 0;
 		if (shift)
 			count(&dp->counting, COUNTER_REWRITE_FAILED);
 		return 0;
 	}
 	if (!rewrite_shift(p->data, p->len, pkt, dir, shift))
 		return 0;
+	if (p->partial)
+		rewrite_complete_checksum(p->data, packet_ip_length(p->data, p->len), pkt);
 	count(&dp->counting, p->outbound ? COUNTER_SEGMENTS_SHIFTED_OUT : COUNTER_SEGMENTS_SHIFTED_IN);
 	return 1;
 }

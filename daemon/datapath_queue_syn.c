@@ -12,10 +12,7 @@
 #include "rewrite.h"
 #include "util.h"
 
-/*
- * Between NAT and the queue a SYN may be held up, too: no NAT gives a tuple away again so soon after a SYN that is neither answered nor
- * refused. Only a shifted one must be protected, and only of a shifted one all answers are seen.
- */
+/* Between NAT and the queue a SYN may be held up, too: no NAT gives a tuple away again so soon after a SYN that was not answered. */
 #define CLASH_MS 20
 /*
  * How far above all that left for a destination a SYN is whose tuple is not known. A connection runs ahead of the destination's clock by the
@@ -75,22 +72,21 @@ static bool may_decide(struct datapath *dp, const struct tuple *t)
 
 /*
  * Was this SYN given its tuple before the record's SYN was confirmed? Waiting SYNs are not in the conntrack table, so NAT may give one tuple
- * to two. The one confirmed first has it, which is the one whose verdict went first; the other is dropped at its
- * confirm. So a SYN that waited when the record's verdict was sent leaves the record alone. A queue that was empty after that
- * verdict holds none of those any more.
+ * to two. The one confirmed first has it, which is the one whose verdict went first; the other is dropped at its confirm. So a SYN that
+ * waited when the record's verdict was sent leaves the record alone. A queue that was empty after that verdict holds none of those any more.
+ *
+ * Only a shifted connection must be protected, and only of a shifted one all segments are seen: once it was answered in whatever way, it was
+ * confirmed, and conntrack tells whether it still is (is_taken()).
  */
 static bool is_clash(const struct datapath *dp, const struct records_ref *ref, uint32_t isn, const struct datapath_packet *p,
 		     uint32_t now)
 {
+	const uint32_t answers = RECORD_ANSWERED | RECORD_ESTABLISHED | RECORD_RESET | RECORD_FLOOR | RECORD_FIN_OUT;
 	const struct record *r = ref->record;
 
-	if (!r || r->isn == isn)
+	if (!r || r->isn == isn || !r->shift || r->state & answers || dp->successions[ref->slot].refused)
 		return false;
-	if (records_decided_ns(ref) >= p->empty_ns)
-		return true;
-	return r->shift && !dp->successions[ref->slot].refused &&
-	       !(r->state & (RECORD_ANSWERED | RECORD_ESTABLISHED | RECORD_RESET | RECORD_FLOOR | RECORD_FIN_OUT)) &&
-	       ms_elapsed(now, r->syn_ms) < CLASH_MS;
+	return records_decided_ns(ref) >= p->empty_ns || ms_elapsed(now, r->syn_ms) < CLASH_MS;
 }
 
 /*

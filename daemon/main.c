@@ -62,6 +62,18 @@ static int open_datapath(struct daemon *d, const struct datapath_ops *ops, const
 	return r;
 }
 
+/* A run with BPF programs that was killed left them deciding: what both datapaths shift would be shifted twice. */
+static void retire_other(const struct daemon *d)
+{
+	const struct datapath_config cfg = daemon_datapath_config(&d->cfg, &d->clock);
+	int r = d->ops == &datapath_bpf ? 0 : datapath_bpf.retire(&cfg);
+
+	if (r == 1)
+		log_notice("an earlier run's BPF programs go on for its live connections, and decide on no new ones");
+	else if (r < 0)
+		log_warn("an earlier run's BPF programs cannot be taken off: %s", strerror(-r));
+}
+
 static int start_datapath(struct daemon *d)
 {
 	const struct datapath_ops *ops = d->cfg.datapath == CONFIG_DATAPATH_QUEUE ? &datapath_queue : &datapath_bpf;
@@ -78,6 +90,8 @@ static int start_datapath(struct daemon *d)
 		log_err("datapath %s: %s (%s)", ops->name, error, strerror(-r));
 	else
 		d->queues = daemon_count_queues(d);
+	if (r >= 0)
+		retire_other(d);
 	return r;
 }
 

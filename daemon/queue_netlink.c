@@ -125,6 +125,9 @@ int queue_open(struct mnl_socket **ret, uint16_t num, const struct queue_options
 		mnl_socket_close(nl);
 		return r;
 	}
+	/* where it is refused the kernel cuts what is merged, and completes checksums */
+	if (opt->merged)
+		config_flag(&o, NFQA_CFG_F_GSO);
 	*ret_conntrack = config_flag(&o, NFQA_CFG_F_CONNTRACK) == 0;
 	if (o.early)
 		verdict_up_to(nl, num, o.early_id, opt->fail_open ? NF_ACCEPT : NF_DROP);
@@ -138,6 +141,7 @@ static int on_attribute(const struct nlattr *attr, void *data)
 	static const uint16_t least[NFQA_MAX + 1] = {
 		[NFQA_PACKET_HDR] = sizeof(struct nfqnl_msg_packet_hdr),
 		[NFQA_MARK] = sizeof(uint32_t),
+		[NFQA_SKB_INFO] = sizeof(uint32_t),
 	};
 	const struct nlattr **to = data;
 	uint16_t type = mnl_attr_get_type(attr);
@@ -174,6 +178,8 @@ int queue_parse(const struct nlmsghdr *nlh, struct queue_packet *ret)
 		.outbound = hdr->hook == NF_INET_POST_ROUTING,
 		.cut = attr[NFQA_CAP_LEN] != NULL,
 	};
+	if (attr[NFQA_SKB_INFO])
+		ret->partial = ntohl(mnl_attr_get_u32(attr[NFQA_SKB_INFO])) & NFQA_SKB_CSUMNOTREADY;
 	if (attr[NFQA_MARK])
 		ret->mark = ntohl(mnl_attr_get_u32(attr[NFQA_MARK]));
 	if (attr[NFQA_PAYLOAD]) {
@@ -205,7 +211,7 @@ int queue_send_verdict(struct mnl_socket *nl, uint16_t num, const struct queue_v
 	if (size < QUEUE_ATTRIBUTES + (v->data ? v->len : 0))
 		return -EMSGSIZE;
 	nlh = nfq_nlmsg_put(buf, NFQNL_MSG_VERDICT, num);
-	nfq_nlmsg_verdict_put(nlh, (int)v->id, v->repeat ? NF_REPEAT : NF_ACCEPT);
+	nfq_nlmsg_verdict_put(nlh, (int)v->id, v->drop ? NF_DROP : v->repeat ? NF_REPEAT : NF_ACCEPT);
 	if (v->set_mark)
 		nfq_nlmsg_verdict_put_mark(nlh, v->mark);
 	if (v->data)

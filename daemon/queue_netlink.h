@@ -19,6 +19,7 @@
 struct queue_options {
 	uint32_t copy_range; /* QUEUE_HEADERS or QUEUE_WHOLE */
 	bool fail_open;	     /* what there is no room for passes, else it is dropped */
+	bool merged;	     /* packets may come as the kernel handles them: merged, with a partial checksum */
 };
 
 /* A packet as the queue hands it over. */
@@ -27,6 +28,7 @@ struct queue_packet {
 	uint8_t *data; /* in the message; NULL when it has none */
 	uint32_t len;	    /* of DATA: not more than the copy range */
 	bool cut;	    /* the packet is longer than that */
+	bool partial;	    /* its checksum covers the pseudo header alone */
 	bool outbound;	    /* queued in postrouting */
 	uint32_t mark;
 	bool has_mapping;   /* the kernel attached the conntrack entry: the next two are valid */
@@ -51,9 +53,10 @@ int queue_parse(const struct nlmsghdr *nlh, struct queue_packet *ret);
 /* Accept the packet ID, or with UP_TO every waiting packet up to it. Returns 0 or -errno. */
 int queue_accept(struct mnl_socket *nl, uint16_t num, uint32_t id, bool up_to);
 
-/* A verdict that does more than to accept. */
+/* A verdict that does something else than to accept. */
 struct queue_verdict {
 	uint32_t id;
+	bool drop;	     /* it cannot be made right */
 	bool repeat;	     /* the packet goes through the chain that queued it once more */
 	bool set_mark;
 	uint32_t mark;

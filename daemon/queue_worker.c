@@ -50,6 +50,7 @@ struct queue_worker {
 	atomic_bool realtime;
 	atomic_uint_fast64_t empty_ns; /* boot clock: nothing waited then */
 	pthread_mutex_t alive_lock;    /* of cfg.alive */
+	pthread_mutex_t order_lock;    /* see keeps_order() */
 	atomic_uint_fast64_t *alive_ms;
 	atomic_uint_fast64_t counters[COUNTER_COUNT];
 	struct log_limit overruns, refusals;
@@ -189,6 +190,13 @@ static int is_alive(void *user, const struct tuple *t)
 	return r;
 }
 
+/* A destination has one clock: to a server that compares across tuples, SYNs must leave in the order in which they were decided. */
+static bool keeps_order(const struct queue_worker *w)
+{
+	return w->cfg.kind == QUEUE_SYNS &&
+	       atomic_load_explicit(&w->cfg.policy->policy, memory_order_relaxed) == POLICY_UNIFY;
+}
+
 static void apply_packet(struct queue_worker *w, struct reader *rd, const struct queue_packet *q)
 {
 	const struct queue_worker_config *cfg = &w->cfg;
@@ -198,6 +206,7 @@ static void apply_packet(struct queue_worker *w, struct reader *rd, const struct
 		.len = q->len,
 		.outbound = q->outbound,
 		.cut = q->cut,
+		.partial = q->partial,
 		.unmarked = cfg->kind == QUEUE_SYNS,
 		.untranslated = q->has_mapping && !q->translated,
 		.inside = q->has_mapping ? &q->inside : NULL,
@@ -205,13 +214,17 @@ static void apply_packet(struct queue_worker *w, struct reader *rd, const struct
 		.alive = cfg->alive ? is_alive : NULL,
 		.alive_user = w,
 	};
+	const bool in_order = keeps_order(w);
 	int r;
 
+	if (in_order)
+		pthread_mutex_lock(&w->order_lock);
 	if (q->len && !is_repeated(w, q)) {
 		if (cfg->ops->apply(cfg->datapath, &p)) {
 			v.data = q->data;
 			v.len = (uint32_t)packet_ip_length(q->data, q->len);
 		}
+		v.drop = p.drop;
 		if (p.syn)
 			set_verdict_mark(w, q, p.shifted, &v);
 	}
@@ -221,6 +234,8 @@ static void apply_packet(struct queue_worker *w, struct reader *rd, const struct
 	count(w, COUNTER_VERDICTS, 1);
 	if (p.has_ticket)
 		cfg->ops->decided(cfg->datapath, &p);
+	if (in_order)
+		pthread_mutex_unlock(&w->order_lock);
 }
 
 static void handle_messages(struct queue_worker *w, struct reader *rd, const void *buf, size_t len)
@@ -416,6 +431,7 @@ int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config
 	const struct queue_options opt = {
 		.copy_range = cfg->ops->apply ? QUEUE_WHOLE : QUEUE_HEADERS,
 		.fail_open = cfg->kind == QUEUE_SYNS,
+		.merged = cfg->kind != QUEUE_SYNS,
 	};
 	struct queue_worker *w = calloc(1, sizeof(*w));
 	int r;
@@ -426,11 +442,13 @@ int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config
 	w->message_size = (QUEUE_ATTRIBUTES + opt.copy_range + 7u) & ~(size_t)7; /* the next message is aligned, too */
 	atomic_init(&w->realtime, cfg->kind == QUEUE_SYNS);
 	table_mutex_init(&w->alive_lock);
+	table_mutex_init(&w->order_lock);
 	w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	r = w->stop_fd < 0 ? -errno : queue_open(&w->nl, cfg->num, &opt, &w->has_mapping);
 	if (r < 0) {
 		close_fd(&w->stop_fd);
 		pthread_mutex_destroy(&w->alive_lock);
+		pthread_mutex_destroy(&w->order_lock);
 		free(w);
 		return r;
 	}
@@ -480,6 +498,7 @@ void queue_worker_stop(struct queue_worker *w)
 	mnl_socket_close(w->nl);
 	close(w->stop_fd);
 	pthread_mutex_destroy(&w->alive_lock);
+	pthread_mutex_destroy(&w->order_lock);
 	free(w);
 }
 

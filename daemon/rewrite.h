@@ -21,3 +21,6 @@
  */
 int rewrite_shift(uint8_t *data, size_t len, const struct wire_packet *pkt, enum direction dir,
 		  uint32_t shift);
+
+/* Replace the checksum by one over all of the segment, which DATA has whole. */
+void rewrite_complete_checksum(uint8_t *data, size_t len, const struct wire_packet *pkt);

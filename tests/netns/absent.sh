@@ -115,13 +115,13 @@ all_hung() {
 need_daemon
 begin
 for decide in queue kernel; do
-	untouched ipv4 $decide
-	untouched ipv6 $decide
-	away $decide TERM
-	away $decide KILL
-	away $decide STOP
+	try untouched ipv4 $decide
+	try untouched ipv6 $decide
+	try away $decide TERM
+	try away $decide KILL
+	try away $decide STOP
 done
-untouched ipv4 no-bpf
-untouched ipv6 no-bpf
-all_hung
+try untouched ipv4 no-bpf
+try untouched ipv6 no-bpf
+try all_hung queue
 finish

@@ -18,10 +18,10 @@ setup() { # RFC1337
 	masquerade plain
 }
 
-# At the gateway, behind the ingress program. Short ACKs of open connections go, too, which there are none of here.
+# At the gateway, behind the ingress program, and behind the chain that queues. Short ACKs of open connections go, too, which there are none of here.
 drop_challenge_acks() {
 	on gw nft -f - <<-END
-		table inet strict { chain c { type filter hook prerouting priority raw;
+		table inet strict { chain c { type filter hook prerouting priority -105;
 			iifname "out" tcp sport 7000 tcp flags & (syn | rst | ack) == ack meta length <= 80 counter drop; }; }
 	END
 }
@@ -69,9 +69,9 @@ with() {
 	forget_tsnatd
 }
 
-# unheard FAMILY: the client never gets the challenge ACK, so it neither resets nor hurries
+# unheard FAMILY DECIDE: the client never gets the challenge ACK, so it neither resets nor hurries
 unheard() {
-	local what="$1, challenge ACKs dropped by a firewall" ms pid
+	local what="$1, $2, challenge ACKs dropped by a firewall" ms pid
 
 	setup 0
 	arm "$1" c1 20001
@@ -82,7 +82,7 @@ unheard() {
 	on gw nft delete table inet strict
 
 	arm "$1" c1 20002
-	must_start_tsnatd
+	must_start_tsnatd $(how "$2")
 	drop_challenge_acks
 	mark
 	rm -f "$TMP/talk"
@@ -105,12 +105,16 @@ for rfc1337 in 0 1; do
 	for family in ipv4 ipv6; do
 		setup $rfc1337
 		without $family $rfc1337
-		with $family $rfc1337 queue
+		try with $family $rfc1337 queue
 	done
 	setup $rfc1337
-	with ipv4 $rfc1337 kernel
-	with ipv6 $rfc1337 no-bpf
+	try with ipv4 $rfc1337 kernel
+	try with ipv4 $rfc1337 no-bpf
+	setup $rfc1337
+	try with ipv6 $rfc1337 no-bpf
 done
-unheard ipv4
-unheard ipv6
+try unheard ipv4 queue
+try unheard ipv6 kernel
+try unheard ipv4 no-bpf
+try unheard ipv6 no-bpf
 finish

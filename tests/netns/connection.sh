@@ -180,18 +180,20 @@ large() {
 
 need_daemon
 begin
-small ipv4 queue
-small ipv6 kernel
-small ipv4 no-bpf
-small ipv6 no-bpf
-large ipv4 kernel
-large ipv6 queue
-retransmission ipv4 queue server
-retransmission ipv6 queue gateway
-retransmission ipv4 queue restart
-retransmission ipv6 queue kill
-retransmission ipv4 kernel server
-retransmission ipv6 kernel gateway
-retransmission ipv4 no-bpf server
-retransmission ipv6 no-bpf restart
+try small ipv4 queue
+try small ipv6 kernel
+try small ipv4 no-bpf
+try small ipv6 no-bpf
+try large ipv4 kernel
+try large ipv6 queue
+try retransmission ipv4 queue server
+try retransmission ipv6 queue gateway
+try retransmission ipv4 queue restart
+try retransmission ipv6 queue kill
+try retransmission ipv4 kernel server
+try retransmission ipv6 kernel gateway
+try retransmission ipv4 no-bpf server
+try retransmission ipv6 no-bpf gateway
+try retransmission ipv6 no-bpf restart
+try retransmission ipv4 no-bpf kill
 finish

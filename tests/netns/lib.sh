@@ -35,6 +35,7 @@ RUNTIME_DIR=/run/tsnatd-test-$$
 STATE_DIR=
 TMP=
 
+UPLINK=out # the gateway's outgoing interface
 LOW=20000 # the external ports
 HIGH=27999
 SERVER4=198.51.100.2
@@ -495,7 +496,7 @@ start_tsnatd() {
 	"$PYTHON" "$here/notify-wait.py" "$sock" 15 &
 	waiter=$!
 	wait_for 5 [ -S "$sock" ]
-	NOTIFY_SOCKET=$sock spawn gw "$LOG" "$TSNATD" -i out --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" \
+	NOTIFY_SOCKET=$sock spawn gw "$LOG" "$TSNATD" -i "$UPLINK" --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" \
 		--pin-dir "$PIN_DIR" "$@" "${TSNATD_ARGS[@]}"
 	TSNATD_PID=$SPAWNED
 	while kill -0 $waiter 2>/dev/null && kill -0 "$TSNATD_PID" 2>/dev/null; do
@@ -513,7 +514,23 @@ start_tsnatd() {
 	wait $waiter
 }
 
-# how queue|kernel|no-bpf: the arguments for that way of deciding and shifting
+# Ways of deciding and shifting: in the queue or in the egress program, with the bpf datapath; or without BPF. WAYS in the environment picks some.
+case " ${TSNATD_ARGS[*]} " in *' --datapath queue '*) WAYS=no-bpf ;; esac
+WAYS=${WAYS:-queue kernel no-bpf}
+
+# try FUNCTION ARGS...: unless one of them is a way that is not picked
+try() {
+	local arg
+
+	for arg in "$@"; do
+		case $arg in
+		queue | kernel | no-bpf) [[ " $WAYS " == *" $arg "* ]] || return 0 ;;
+		esac
+	done
+	"$@"
+}
+
+# how queue|kernel|no-bpf: the arguments for that way
 how() {
 	case $1 in
 	no-bpf) echo --datapath queue ;;
@@ -553,7 +570,7 @@ release_queue() {
 # What a crash leaves behind, too: filters, rules, pins and state.
 forget_tsnatd() {
 	stop_tsnatd
-	on gw "$TSNATD" -i out --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" --pin-dir "$PIN_DIR" --cleanup \
+	on gw "$TSNATD" -i "$UPLINK" --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" --pin-dir "$PIN_DIR" --cleanup \
 		>>"$LOG" 2>&1
 	rm -rf "$STATE_DIR" "$PIN_DIR"
 	mkdir -p "$STATE_DIR"

@@ -53,7 +53,7 @@ reference() { # FAMILY WHO: what a shared clock shows
 }
 
 with() { # FAMILY WHO queue|kernel|no-bpf
-	local what="$1, $2, $3" cap file=$TMP/server.pcap out=$TMP/check.json shifted clashing=0 stale=0
+	local what="$1, $2, $3" cap file=$TMP/server.pcap out=$TMP/check.json shifted clashing=0
 
 	setup "$2" 1
 	must_start_tsnatd $(how "$3")
@@ -66,16 +66,15 @@ with() { # FAMILY WHO queue|kernel|no-bpf
 	capture_end "$cap" "$file"
 	check_capture "$out" "$file"
 	# Two SYNs that wait in the queue, put there by two processors, may be given one port; then one of them is dropped. Without BPF
-	# programs every segment waits, so that happens more often, and the last segments of a connection may wait until
-	# their tuple is another one's.
+	# programs segments wait, too, so that happens more often.
 	[ "$2 $3" != 'two queue' ] || clashing=$(($(since srv TcpPassiveOpens) / 1000))
-	[ "$3" != no-bpf ] || clashing=$(($(since srv TcpPassiveOpens) / 100)) stale=$(($(json "$out" connections) / 1000))
+	[ "$3" != no-bpf ] || clashing=$(($(since srv TcpPassiveOpens) / 300))
 
 	is "$what: no packet escaped the capture" "$LOST" 0
 	at_least "$what: reuses in the capture" "$(json "$out" reuses)" 20000
-	at_most "$what: SYNs not above their tuple's last TSval, changed shifts" "$(json "$out" violations)" $stale
-	[ "$(json "$out" violations)" -le $stale ] || sed 's/^/#   /' "$out"
-	server_refuses_none "$what" "$out" $((HANDFUL + stale))
+	at_most "$what: SYNs not above their tuple's last TSval, changed shifts" "$(json "$out" violations)" 0
+	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
+	server_refuses_none "$what" "$out" $HANDFUL
 	at_most "$what: PAWSEstab" "$(since_all TcpExtPAWSEstab srv "${SENDERS[@]}")" $HANDFUL
 	at_most "$what: PAWSActive" "$(since_all TcpExtPAWSActive srv "${SENDERS[@]}")" $HANDFUL
 	at_most "$what: TSEcrRejected" "$(since_all TcpExtTSEcrRejected srv "${SENDERS[@]}")" $HANDFUL
@@ -106,9 +105,11 @@ for family in "$@"; do
 	for who in one two local; do
 		without "$family" $who
 		reference "$family" $who
-		with "$family" $who queue
-		with "$family" $who kernel
-		[ "$family $who" != 'ipv4 one' ] && [ "$family $who" != 'ipv6 two' ] || with "$family" $who no-bpf
+		try with "$family" $who queue
+		try with "$family" $who kernel
+		case "$family $who $WAYS" in
+		'ipv4 one '* | 'ipv6 two '* | *' no-bpf') try with "$family" $who no-bpf ;;
+		esac
 	done
 done
 finish

@@ -159,6 +159,49 @@ mask() {
 	forget_tsnatd
 }
 
+# $TMP/no-bpf: tsnatd with neither CAP_BPF nor CAP_SYS_ADMIN
+without_bpf() {
+	command -v setpriv >/dev/null || die "missing: setpriv"
+	printf '#!/bin/sh\nexec setpriv --bounding-set -bpf,-sys_admin --inh-caps -bpf,-sys_admin %s "$@"\n' "$TSNATD" >"$TMP/no-bpf"
+	chmod +x "$TMP/no-bpf"
+}
+
+# Without daemon new connections go by unrepaired, and one that is open and shifted waits.
+gone() { # TERM|KILL|STOP
+	local what="SIG$1"
+
+	HIGH=$((LOW + 999))
+	setup
+	start_nginx
+	start
+	use_every_port ipv4 c1
+	arm ipv4 c1 $LOW
+	talk_in_background ipv4 c1 $LOW --bytes 20000 --pause "$TMP/go"
+	wait_for 10 grep -q '^received' "$TMP/talk"
+	is "$what: one connection is open and shifted" "$(stat_of connections_shifted)" 1
+	timestamps 1 c1
+	if [ "$1" = STOP ]; then
+		kill -STOP "$TSNATD_PID"
+	else
+		stop_tsnatd "$1"
+	fi
+	masquerade random
+	mark
+	touch "$TMP/go"
+	load ipv4 2 c1
+	at_least "$what: new connections work" "$(since srv TcpPassiveOpens)" 100
+	at_least "$what: as without tsnatd, some are refused" "$(refused)" 10
+	fails "$what: the open connection waits" grep -q '^received 20000' "$TMP/talk"
+	if [ "$1" = STOP ]; then
+		kill -CONT "$TSNATD_PID"
+	else
+		start
+	fi
+	talk_ends "$what: and goes on with the daemon" 20000
+	forget_tsnatd
+	HIGH=27999
+}
+
 # auto, where BPF is not to be had
 automatic() {
 	local real=$TSNATD
@@ -175,26 +218,97 @@ automatic() {
 	is "auto, unusable bpffs: and repairs" "$(refused)" 0
 	stop_tsnatd
 	: >"$LOG"
-	if command -v setpriv >/dev/null; then
-		printf '#!/bin/sh\nexec setpriv --bounding-set -bpf,-sys_admin --inh-caps -bpf,-sys_admin %s "$@"\n' "$TSNATD" >"$TMP/no-bpf"
-		chmod +x "$TMP/no-bpf"
-		TSNATD=$TMP/no-bpf must_start_tsnatd
-		is "auto, without CAP_BPF: says so in one line" "$(grep -c 'using the datapath queue' "$LOG")" 1
-		TSNATD=$real
-	else
-		ok "auto, without CAP_BPF # SKIP no setpriv"
-	fi
+	without_bpf
+	TSNATD=$TMP/no-bpf must_start_tsnatd
+	is "auto, without CAP_BPF: comes up on the queue datapath" "$(ctl status --json | grep -c '"datapath": *"queue"')" 1
+	is "auto, without CAP_BPF: says so in one line" "$(grep -c 'using the datapath queue' "$LOG")" 1
+	arm ipv4 c1 20002
+	mark
+	talk ipv4 c1 20002 >/dev/null
+	is "auto, without CAP_BPF: and repairs" "$(refused)" 0
+	TSNATD=$real
 	stop_tsnatd
 	start_tsnatd --datapath queue --decide kernel
 	is "--decide kernel with the queue datapath is a usage error" "$TSNATD_STATUS" 2
 }
 
+# filters_at_out: how many of ours
+filters_at_out() {
+	{
+		on gw tc filter show dev out ingress
+		on gw tc filter show dev out egress
+	} 2>/dev/null | grep -c '\bid [0-9]'
+}
+
+# A run with BPF programs was killed. They go on for its live connections; new ones are shifted by this datapath alone.
+after_bpf() { # FAMILY
+	local what="$1: after a bpf run was killed" out=$TMP/compare.json captures=()
+
+	setup
+	offload_off c1:eth0 srv:eth0 gw:in1 gw:out
+	must_start_tsnatd --datapath bpf --decide kernel
+	arm "$1" c1 20001
+	talk_in_background "$1" c1 20001 --bytes 20000 --pause "$TMP/go"
+	wait_for 10 grep -q '^received' "$TMP/talk"
+	is "$what: it left a shifted connection" "$(stat_of connections_shifted)" 1
+	stop_tsnatd KILL
+	start
+	is "$what: its programs are still there" "$(filters_at_out)" 2
+	arm "$1" c1 20002
+	mark
+	capture c1 eth0 "$TMP/client.pcap" 2048 'tcp port 20002' --immediate-mode
+	captures+=("$SPAWNED")
+	capture srv eth0 "$TMP/server.pcap" 2048 'tcp port 20002' --immediate-mode
+	captures+=("$SPAWNED")
+	talk "$1" c1 20002 --bytes 100000 >/dev/null
+	capture_end "${captures[0]}" "$TMP/client.pcap"
+	capture_end "${captures[1]}" "$TMP/server.pcap"
+	healthy "$what: a new connection"
+	check_capture "$out" --checksums --client "$TMP/client.pcap" "$TMP/server.pcap"
+	is "$what: a new connection is shifted by one constant both ways" \
+		"$(json "$out" connections) $(json "$out" shifted_connections) $(json "$out" violations)" '1 1 0'
+	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
+	is "$what: by this datapath" "$(stat_of syn_shifted)" 1
+	touch "$TMP/go"
+	talk_ends "$what: the old connection goes on" 20000
+	healthy "$what: the old connection"
+	stop_tsnatd KILL
+	start
+	is "$what: with the last old connection the programs go" "$(filters_at_out)" 0
+	forget_tsnatd
+}
+
+# Where the programs cannot be told, they are taken off.
+after_bpf_without_caps() {
+	local what="after a bpf run was killed, without CAP_BPF" real=$TSNATD
+
+	setup
+	must_start_tsnatd --datapath bpf
+	stop_tsnatd KILL
+	is "$what: it left its programs" "$(filters_at_out)" 2
+	without_bpf
+	TSNATD=$TMP/no-bpf must_start_tsnatd
+	is "$what: they are taken off" "$(filters_at_out)" 0
+	arm ipv4 c1 20001
+	mark
+	talk ipv4 c1 20001 >/dev/null
+	is "$what: SYNs are repaired" "$(refused) $(stat_of syn_shifted)" '0 1'
+	TSNATD=$real
+	forget_tsnatd
+}
+
 need_daemon
 begin
+after_bpf ipv4
+after_bpf ipv6
+after_bpf_without_caps
 every_packet ipv4
 every_packet ipv6
 large ipv4
 large ipv6
+gone TERM
+gone KILL
+gone STOP
 marks ipv4
 marks ipv6
 mask

@@ -76,6 +76,18 @@ traffic_ends() {
 	wait_for 2 eval "! on c1 ss -Htn state syn-sent | grep -q ."
 }
 
+# Without BPF programs nobody decides on a SYN while no daemon runs, and nobody sees what leaves. So there is none then; what is
+# open goes on.
+no_daemon() { # DECIDE
+	[ "$1" = no-bpf ] || return 0
+	kill -STOP "$WRK"
+	wait_for 5 eval "! on c1 ss -Htn state syn-sent | grep -q ."
+}
+
+daemon_again() { # DECIDE
+	[ "$1" != no-bpf ] || kill -CONT "$WRK"
+}
+
 state_is_written_again() { # than $1, what it was before
 	[ "$(stat -c %i "$STATE_DIR/state" 2>/dev/null)" != "$1" ]
 }
@@ -108,8 +120,8 @@ reboot() {
 
 # ---- the live table stays ------------------------------------------------------------------------------
 
-under_traffic() { # ARGS...
-	local what="$*, under traffic" args=("$@") cap file=$TMP/server.pcap stopped started i n hit=0
+under_traffic() { # DECIDE ARGS...
+	local what="$*, under traffic" args=($(how "$1") "${@:2}") cap file=$TMP/server.pcap stopped started i n hit=0
 	declare -A TALK
 
 	setup
@@ -124,12 +136,15 @@ under_traffic() { # ARGS...
 	masquerade random
 	traffic_begins
 
+	no_daemon "$1"
 	stop_tsnatd KILL
 	sleep 0.5
 	must_start_tsnatd "${args[@]}"
+	daemon_again "$1"
 	goes_on "$what: SIGKILL and start: an open connection goes on" $LOW
 
 	for ((i = 0; i < 40 && hit < 4; i++)); do # on a disk that is quick to sync it takes some
+		no_daemon "$1"
 		kill -HUP "$TSNATD_PID"
 		for ((n = 0; n < 20000; n++)); do # some 100 ms
 			[ ! -e "$STATE_DIR/state.new" ] || break
@@ -137,19 +152,24 @@ under_traffic() { # ARGS...
 		stop_tsnatd KILL
 		[ ! -e "$STATE_DIR/state.new" ] || hit=$((hit + 1))
 		must_start_tsnatd "${args[@]}"
+		daemon_again "$1"
 	done
 	at_least "$what: of $i times killed it left an unfinished state file" $hit 1
 	goes_on "$what: SIGKILL while it writes: an open connection goes on" $((LOW + 1))
 
+	no_daemon "$1"
 	stopped=$(now)
 	stop_tsnatd
 	must_start_tsnatd "${args[@]}"
 	started=$(now)
+	daemon_again "$1"
 	goes_on "$what: restart: an open connection goes on" $((LOW + 2))
 
+	no_daemon "$1"
 	stop_tsnatd KILL
 	truncate -s 100 "$STATE_DIR/state"
 	must_start_tsnatd "${args[@]}"
+	daemon_again "$1"
 	sleep 0.5
 	goes_on "$what: beside a damaged state file: an open connection goes on" $((LOW + 3))
 	is "$what: which nobody read, as the live table was there" "$(grep -c 'cannot be used' "$LOG")" 0
@@ -186,13 +206,13 @@ in_another_boot() { # ARGS of must_start_tsnatd
 	TSNATD=$TMP/rebooted must_start_tsnatd "$@"
 }
 
-# rebooted TEXT KEEP ARGS...: KEEP is 1 with the state file, 0 without, to see that it is the file that does it
+# rebooted DECIDE KEEP ARGS...: KEEP is 1 with the state file, 0 without, to see that it is the file that does it
 rebooted() {
-	local what="$1, reboot" keep=$2 cap file=$TMP/server.pcap records refusals stale=0
+	local what="$1${3:+, ${*:3}}, reboot" keep=$2 cap file=$TMP/server.pcap records refusals stale=0
 
-	[[ ${*:3} != *'--datapath queue'* ]] || stale=3 # see main-job.sh; without the state file it is a matter of dozens
+	[ "$1" != no-bpf ] || stale=3 # see main-job.sh; without the state file it is a matter of dozens
 	setup
-	must_start_tsnatd "${@:3}"
+	must_start_tsnatd $(how "$1") "${@:3}"
 	capture srv eth0 "$file"
 	cap=$SPAWNED
 	use_every_port ipv4 c1
@@ -206,9 +226,9 @@ rebooted() {
 	[ "$keep" = 1 ] || rm -f "$STATE_DIR"/state*
 	if [ -e "$TMP/records.map" ]; then
 		mv "$TMP/records.map" "$RUNTIME_DIR/"
-		in_another_boot "${@:3}"
+		in_another_boot $(how "$1") "${@:3}"
 	else
-		must_start_tsnatd "${@:3}"
+		must_start_tsnatd $(how "$1") "${@:3}"
 	fi
 	mark
 	if [ "$keep" = 1 ]; then
@@ -230,21 +250,21 @@ rebooted() {
 	forget_tsnatd
 }
 
-# damaged TEXT MAKES USABLE: a reboot, with the file as the commands MAKES leave it; USABLE is 1 where the temporary is whole
+# damaged DECIDE TEXT MAKES USABLE: a reboot, with the file as the commands MAKES leave it; USABLE is 1 where the temporary is whole
 damaged() {
-	local what="state file $1" records
+	local what="$1, state file $2" records
 
 	reboot KILL "$what"
 	cp "$TMP/good" "$STATE_DIR/state"
-	(cd "$STATE_DIR" && eval "$2") || die "cannot prepare: $2"
+	(cd "$STATE_DIR" && eval "$3") || die "cannot prepare: $3"
 	rm -f "$STATE_DIR/state.bad"
 	: >"$LOG"
-	if start_tsnatd; then ok "$what: starts"; else not_ok "$what: starts" "$(tail -n 3 "$LOG")"; fi
+	if start_tsnatd $(how "$1"); then ok "$what: starts"; else not_ok "$what: starts" "$(tail -n 3 "$LOG")"; fi
 	is "$what: one warning" "$(grep -c 'cannot be used' "$LOG")" 1
 	note "it says: $(sed -n "s|^$STATE_DIR/\(.*cannot be used.*\)|\1|p" "$LOG")"
 	succeeds "$what: set aside" test -e "$STATE_DIR/state.bad"
 	records=$(stat_of records)
-	if [ "$3" = 1 ]; then
+	if [ "$4" = 1 ]; then
 		is "$what: the temporary is used" "$records" "$RECORDS"
 	else
 		is "$what: begins with an empty table" "$records" 0
@@ -254,19 +274,19 @@ damaged() {
 	is "$what: connections work" "$(since c1 TcpActiveOpens) $(since c1 TcpEstabResets)" '1 0'
 }
 
-damaged_files() {
+damaged_files() { # DECIDE
 	setup
-	must_start_tsnatd
+	must_start_tsnatd $(how "$1")
 	talk ipv4 c1 20001 >/dev/null
 	talk ipv4 c1 20002 >/dev/null
 	save_now
 	RECORDS=$(stat_of records)
 	cp "$STATE_DIR/state" "$TMP/good"
-	damaged 'of 0 bytes' ': >state' 0
-	damaged 'of NULs' 'n=$(stat -c %s state); rm state; truncate -s $n state' 0
-	damaged 'cut in the middle' 'truncate -s $(($(stat -c %s state) / 2)) state' 0
-	damaged 'with a wrong checksum' 'printf X | dd of=state bs=1 seek=100 conv=notrunc status=none' 0
-	damaged 'empty beside a whole temporary' 'mv state state.new; : >state' 1
+	damaged "$1" 'of 0 bytes' ': >state' 0
+	damaged "$1" 'of NULs' 'n=$(stat -c %s state); rm state; truncate -s $n state' 0
+	damaged "$1" 'cut in the middle' 'truncate -s $(($(stat -c %s state) / 2)) state' 0
+	damaged "$1" 'with a wrong checksum' 'printf X | dd of=state bs=1 seek=100 conv=notrunc status=none' 0
+	damaged "$1" 'empty beside a whole temporary' 'mv state state.new; : >state' 1
 	forget_tsnatd
 }
 
@@ -278,7 +298,7 @@ idle() { # DECIDE
 	declare -A TALK
 
 	setup
-	must_start_tsnatd --decide "$1" --hold 2
+	must_start_tsnatd $(how "$1") --hold 2
 	open_shifted 20001
 	open_shifted 20002
 	sleep 5
@@ -299,14 +319,17 @@ idle() { # DECIDE
 
 need_daemon
 begin
-under_traffic --decide queue
-under_traffic --decide kernel
-under_traffic --decide kernel --policy unify
-rebooted 'queue' 1 --decide queue
-rebooted 'queue' 0 --decide queue
-rebooted 'kernel, unify' 1 --decide kernel --policy unify
-rebooted 'without BPF' 1 --datapath queue
-rebooted 'without BPF' 0 --datapath queue
-damaged_files
-idle queue
+try under_traffic queue
+try under_traffic kernel
+try under_traffic kernel --policy unify
+try under_traffic no-bpf
+try rebooted queue 1
+try rebooted queue 0
+try rebooted kernel 1 --policy unify
+try rebooted no-bpf 1
+try rebooted no-bpf 0
+try damaged_files queue
+try damaged_files no-bpf
+try idle queue
+try idle no-bpf
 finish

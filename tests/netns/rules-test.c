@@ -889,6 +889,16 @@ static void test_shipped_file(void **state)
 	assert_file_is_like_installed(CONF_DIR "/tsnatd.nft");
 }
 
+static void test_shipped_file_of_the_queue_datapath(void **state)
+{
+	struct state *s = *state;
+
+	assert_nft_understands(CONF_DIR "/tsnatd-queue.nft");
+	crash_and_restart(s, &segments);
+	install(s->rules, (const char *const[]){ "eth0" }, 1);
+	assert_file_is_like_installed(CONF_DIR "/tsnatd-queue.nft");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -919,6 +929,7 @@ int main(void)
 		TEST(test_waiting_packets_survive),
 		TEST(test_print),
 		TEST(test_shipped_file),
+		TEST(test_shipped_file_of_the_queue_datapath),
 	};
 
 	return cmocka_run_group_tests_name("rules", tests, make_namespace, NULL);

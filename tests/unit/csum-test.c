@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The incremental checksum against one that adds everything up again. */
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,8 @@
 
 #include "core/csum.h"
 #include "core/wire.h"
+#include "packet.h"
+#include "rewrite.h"
 
 #define HEADER 20
 #define SEGMENT (HEADER + WIRE_OPTS_MAX + 5) /* odd on purpose */
@@ -144,6 +147,43 @@ static void test_turned(void **state)
 	assert_int_equal(csum_at(0x11223344, 39), 0x44112233);
 }
 
+/* Of a packet with LEN bytes of data: all of it added up once more, word by word, makes 0xffff. */
+static uint32_t sum_of_segment(const uint8_t *p, size_t tcp_off, size_t len)
+{
+	uint64_t sum = IPPROTO_TCP + (len - tcp_off);
+
+	for (size_t i = tcp_off == 20 ? 12 : 8; i < len; i++)
+		sum += (i ^ tcp_off) & 1 ? p[i] : (uint64_t)p[i] << 8;
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return (uint32_t)sum;
+}
+
+/* What the kernel hands over merged has a sum of the pseudo header alone. */
+static void test_complete(void **state)
+{
+	static uint8_t p[65535];
+
+	(void)state;
+	for (int n = 0; n < 400; n++) {
+		const size_t tcp_off = n & 1 ? 40 : 20, data = n < 200 ? (size_t)n : random32() % 65000;
+		const size_t len = tcp_off + 20 + data;
+		struct wire_packet pkt;
+
+		for (size_t i = 0; i < len; i++)
+			p[i] = n & 2 ? (uint8_t)random() : 0xff;
+		memset(p, 0, 8);
+		p[0] = n & 1 ? 0x60 : 0x45;
+		p[n & 1 ? 6 : 9] = IPPROTO_TCP;
+		p[n & 1 ? 4 : 2] = (uint8_t)((n & 1 ? len - 40 : len) >> 8);
+		p[n & 1 ? 5 : 3] = (uint8_t)(n & 1 ? len - 40 : len);
+		p[tcp_off + 12] = 0x50;
+		assert_int_equal(packet_parse(p, len, &pkt), WIRE_TCP);
+		rewrite_complete_checksum(p, len, &pkt);
+		assert_int_equal(sum_of_segment(p, tcp_off, len), 0xffff);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -154,6 +194,7 @@ int main(void)
 		cmocka_unit_test(test_zero),
 		cmocka_unit_test(test_same_value),
 		cmocka_unit_test(test_wrong_stays_wrong),
+		cmocka_unit_test(test_complete),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@ fi
 wanted=${1:-linux-image-amd64}
 
 modules="nf_tables nft_queue nft_ct nft_nat nft_masq nft_chain_nat nf_conntrack nf_conntrack_netlink nfnetlink_queue
-	crc32c_generic veth tun sch_ingress cls_bpf"
+	crc32c_generic veth tun sch_ingress cls_bpf 8021q nf_flow_table nf_flow_table_inet nft_flow_offload"
 
 die() { printf 'not ok - %s\n' "$*"; exit 1; }
 skip() { printf "ok - Debian's kernel # SKIP %s\n" "$*"; exit 77; }
@@ -85,5 +85,10 @@ if [ ! -d "$kernel" ]; then
 fi
 ${CC:-gcc} -std=gnu17 -D_GNU_SOURCE -O2 -Wall -Wextra -static -o "$vm/peer" "$here/peer.c"
 
-exec "$here/kvmtest.sh" -k "$kernel" -o "$vm/guest" -t 600 -m "$modules" \
-	-b "nft ip tc nsenter setpriv $vm/peer $build/tsnatd $build/tsnatctl" "$here/guest.sh"
+status=0
+for guest in guest guest-queue; do
+	"$here/kvmtest.sh" -k "$kernel" -o "$vm/guest" -t 600 -m "$modules" \
+		-b "nft ip tc nsenter setpriv $vm/peer $build/tsnatd $build/tsnatctl" \
+		-f "$here/guest-lib.sh $here/../../conf/tsnatd-queue.nft" "$here/$guest.sh" || status=$?
+done
+exit $status

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # kvmtest.sh - boot a kernel under qemu with an initramfs made on the spot, and run one shell script in it as root.
 #
-#	kvmtest.sh -k DIR -o DIR [-m MODULES] [-b PROGRAMS] [-t SECONDS] SCRIPT
+#	kvmtest.sh -k DIR -o DIR [-m MODULES] [-b PROGRAMS] [-f FILES] [-t SECONDS] SCRIPT
 #
 #	-k DIR		an unpacked kernel package: a vmlinuz and lib/modules below it
 #	-o DIR		where the guest's files are made, and the console's log stays
 #	-m MODULES	to put in, with what they depend on. None is loaded: the guest's kernel does that on demand
 #	-b PROGRAMS	for the guest's /bin, with their shared libraries; the rest of it is busybox
+#	-f FILES	for the guest's root directory
 #	-t SECONDS	after which the guest is ended
 #
 # What the script prints is printed as it comes; what the kernel prints is in the log. Exits with the script's status, or 99
@@ -17,13 +18,14 @@ set -euo pipefail
 
 die() { printf 'not ok - %s\n' "$*"; exit 99; }
 
-kernel='' out='' modules='' programs='' limit=300
-while getopts k:o:m:b:t: option; do
+kernel='' out='' modules='' programs='' files='' limit=300
+while getopts k:o:m:b:f:t: option; do
 	case $option in
 	k) kernel=$OPTARG ;;
 	o) out=$OPTARG ;;
 	m) modules=$OPTARG ;;
 	b) programs=$OPTARG ;;
+	f) files=$OPTARG ;;
 	t) limit=$OPTARG ;;
 	*) exit 2 ;;
 	esac
@@ -101,6 +103,9 @@ make_root() {
 	done
 	cp "$module_dir"/modules.{builtin,order} "$root/lib/modules/$release/"
 	"$busybox" depmod -b "$root" "$release"
+	for applet in $files; do
+		cp "$applet" "$root/"
+	done
 	cp "$script" "$root/script"
 	cat >"$root/init" <<-'END'
 		#!/bin/sh

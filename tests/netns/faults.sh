@@ -1,0 +1,149 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# faults.sh - what befalls packets in the queue and the interface below: a foreign chain is deleted while a SYN waits, the queue is full, a SYN is
+# longer than what is copied of it, the interface goes down and up and is renamed.
+
+. "$(dirname "$0")/lib.sh"
+
+FLOOD=8400 # more SYNs than may wait
+
+setup() {
+	topology_up 1
+	start_peer
+	masquerade plain
+}
+
+# The kernel drops all queued packets then: the verdict comes late, and the client sends its SYN again.
+chain_deleted() { # FAMILY DECIDE
+	local what="$1, $2: a foreign base chain is deleted while a SYN waits" pid out=$TMP/check.json
+
+	setup
+	on gw nft -f - <<-END
+		table inet foreign { chain c { type filter hook output priority 300; } }
+	END
+	must_start_tsnatd $(how "$2")
+	pid=$TSNATD_PID
+	arm "$1" c1 20001
+	mark
+	capture srv eth0 "$TMP/server.pcap" 128 "$FILTER" --immediate-mode
+	hold_queue
+	rm -f "$TMP/talk"
+	spawn c1 "$TMP/talk" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 --local-port 20001
+	wait_for 5 eval '[ "$(waiting)" -ge 1 ]' || not_ok "$what: the SYN waits"
+	on gw nft delete table inet foreign
+	is "$what: it is gone with the chain" "$(waiting)" 0
+	release_queue
+	wait "$SPAWNED" 2>/dev/null
+	wait_for 10 grep -q '^received' "$TMP/talk"
+	is "$what: sent again, it connects" "$(tail -n 1 "$TMP/talk")" 'received 1000'
+	is "$what: the late verdict is counted" "$(stat_of verdicts_late)" 1
+	is "$what: nothing is refused, and it is the one that is shifted" "$(refused) $(stat_of syn_shifted)" '0 1'
+	succeeds "$what: the daemon lives" kill -0 "$pid"
+	forget_tsnatd
+}
+
+waiting() { # packets in the queue of SYNs
+	on gw awk '$1 == 5150 || $1 == 5151 { n += $3 } END { print n + 0 }' /proc/self/net/netfilter/nfnetlink_queue
+}
+
+# Nobody reads. What there is no room for passes, the rest when the daemon runs again.
+full() { # DECIDE
+	local what="$1: $FLOOD SYNs while nobody reads" pid
+
+	topology_up 1
+	start_nginx
+	masquerade plain 1024 65000
+	must_start_tsnatd $(how "$1") --queues 1
+	client_ports 1024 65000 c1
+	hold_queue
+	rm -f "$TMP/flood" "$TMP/go"
+	spawn c1 "$TMP/flood" "$PYTHON" "$here/flood.py" $SERVER4 80 $FLOOD "$TMP/go"
+	pid=$SPAWNED
+	wait_for 30 grep -q '^early' "$TMP/flood"
+	at_least "$what: more than there is room for connect at once" "$(sed -n 's/^early //p' "$TMP/flood")" $((FLOOD - 8192))
+	release_queue
+	touch "$TMP/go"
+	wait "$pid"
+	is "$what: all connect in the end" "$(tail -n 1 "$TMP/flood")" "all $FLOOD"
+	forget "$pid"
+	at_least "$what: those that waited were handled" "$(stat_of verdicts)" 1000
+	note "$what: $(cat "$TMP/flood" | tr '\n' ' ') overruns $(stat_of queue_overruns), dropped $(stat_of queue_dropped)"
+	forget_tsnatd
+}
+
+# TCP Fast Open: a SYN with a kilobyte of data, of which the daemon reads the headers alone.
+long_syn() { # FAMILY DECIDE
+	local what="$1, $2: a SYN with 1007 bytes of data" client out=$TMP/compare.json
+
+	setup
+	offload_off c1:eth0 srv:eth0 gw:in1 gw:out
+	on c1 sysctl -qw net.ipv4.tcp_fastopen=0x5
+	on srv sysctl -qw net.ipv4.tcp_fastopen=0x602
+	must_start_tsnatd $(how "$2")
+	arm "$1" c1 20001
+	mark
+	capture c1 eth0 "$TMP/client.pcap" 2048 'tcp port 7000' --immediate-mode
+	client=$SPAWNED
+	capture srv eth0 "$TMP/server.pcap" 2048 'tcp port 7000' --immediate-mode
+	is "$what: arrives and is answered" "$(on c1 "$PYTHON" "$here/flood.py" fastopen "$(server "$1")" 7000 20001)" 1000
+	capture_end "$SPAWNED" "$TMP/server.pcap"
+	capture_end "$client" "$TMP/client.pcap"
+	check_capture "$out" --checksums --client "$TMP/client.pcap" "$TMP/server.pcap"
+	is "$what: shifted by one constant, not a byte lost" \
+		"$(json "$out" connections) $(json "$out" shifted_connections) $(json "$out" violations)" '1 1 0'
+	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
+	is "$what: its data came with it" \
+		"$(tcpdump -nr "$TMP/server.pcap" 'tcp[tcpflags] & (tcp-syn|tcp-ack) = tcp-syn or (ip6 and ip6[53] & 0x12 = 2)' 2>/dev/null |
+			grep -c 'length 1007')" 1
+	is "$what: nothing refused" "$(refused)" 0
+	forget_tsnatd
+}
+
+# Down, renamed, renamed back, up: a shifted connection goes on, and new ones are repaired.
+interface() { # DECIDE
+	local what="$1: interface down, renamed and up again" pid
+
+	setup
+	must_start_tsnatd $(how "$1")
+	arm ipv4 c1 20001
+	mark
+	rm -f "$TMP/talk" "$TMP/go"
+	spawn c1 "$TMP/talk" "$PYTHON" "$here/peer.py" talk $SERVER4 7000 --local-port 20001 --bytes 100000 --pause "$TMP/go"
+	pid=$SPAWNED
+	wait_for 10 grep -q '^received' "$TMP/talk"
+	is "$what: a shifted connection is open" "$(stat_of connections_shifted)" 1
+	ip -n $RUN-gw link set out down
+	ip -n $RUN-gw link set out name elsewhere
+	sleep 0.3
+	ip -n $RUN-gw link set elsewhere name out
+	ip -n $RUN-gw link set out up
+	wait_for 5 links_up
+	touch "$TMP/go"
+	wait "$pid"
+	is "$what: the connection goes on" "$? $(tail -n 1 "$TMP/talk")" '0 received 100000'
+	forget "$pid"
+	is "$what: undisturbed: PAWSEstab, PAWSActive" "$(since srv TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive)" '0 0'
+	if [ "$1" != no-bpf ]; then
+		wait_for 5 eval '[ "$(on gw tc filter show dev out egress | grep -c "\bid [0-9]")" = 1 ]'
+		is "$what: one program at each hook" "$(on gw tc filter show dev out egress | grep -c '\bid [0-9]') $(
+			on gw tc filter show dev out ingress | grep -c '\bid [0-9]')" '1 1'
+	fi
+	arm ipv4 c1 20002
+	mark
+	talk ipv4 c1 20002 >/dev/null
+	is "$what: new connections are repaired" "$(refused)" 0
+	forget_tsnatd
+}
+
+need_daemon
+begin
+try chain_deleted ipv4 queue
+try chain_deleted ipv6 no-bpf
+try full queue
+try full no-bpf
+try long_syn ipv4 queue
+try long_syn ipv6 no-bpf
+try interface queue
+try interface kernel
+try interface no-bpf
+finish
