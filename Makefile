@@ -88,7 +88,7 @@ SAN_MAKE = $(MAKE) B=build/san CC=$(CLANG) SAN="-fsanitize=address,undefined -fn
 
 # Each end-to-end test is a program of its own, which says in its first lines what it shows. The emulated machine is slow.
 NETNS_TESTS := $(filter-out tests/netns/lib.sh,$(sort $(wildcard tests/netns/*.sh)))
-VM_TIME := -t 900
+VM_TIME := -t 1300
 
 check: deps
 	$(MAKE) all unit-tests
@@ -99,7 +99,7 @@ check: deps
 		tests/netns/check-capture-test.py "tests/fuzz/run.sh 10 $(FUZZERS:%=build/fuzz/%)" \
 		$(NETNS_TESTS) tests/service/files.sh tests/service/deb.sh $(VM_TIME) "tests/vm/debian-6.1.sh -s" tests/service/systemd.sh
 
-# Debian's 6.1 kernel under emulation: the native queue expression, and mappings attached to packets
+# Debian's 6.1 kernel under emulation: the native queue expression, mappings attached to packets, flowtables, VLAN
 check-vm: deps
 	$(MAKE) all
 	tests/run.sh $(VM_TIME) tests/vm/debian-6.1.sh

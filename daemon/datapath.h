@@ -69,6 +69,7 @@ struct datapath_packet {
 	bool syn;	    /* it is an outbound SYN */
 	bool shifted;	    /* its connection has a shift */
 	bool drop;	    /* which cannot be applied; TCP sends it again, in smaller pieces */
+	bool adopted;	    /* it is no SYN, but conntrack does not know any more that its connection has one */
 	bool has_ticket;    /* it was decided on, and decided() wants to know of the verdict */
 	uint32_t ticket;
 };

@@ -77,7 +77,7 @@ static uint32_t handle_old_segment(struct datapath *dp, struct records_ref *ref,
 
 /* With the tuple locked. Returns the connection's shift. */
 static uint32_t handle_segment(struct datapath *dp, struct records_ref *ref, const struct tuple *t,
-			       const struct wire_packet *pkt, const struct datapath_packet *p, uint32_t now)
+			       const struct wire_packet *pkt, struct datapath_packet *p, uint32_t now)
 {
 	struct record *r = ref->record;
 	struct succession *s;
@@ -92,9 +92,14 @@ static uint32_t handle_segment(struct datapath *dp, struct records_ref *ref, con
 		return 0;
 	}
 	shift = r->shift;
-	if (shift && p->unmarked)
-		return 0; /* the record went over to another connection */
 	s = &dp->successions[ref->slot];
+	if (shift && p->unmarked) {
+		/* the record went over to another connection, or conntrack lost this one and found it again */
+		p->adopted = p->outbound && succession_is_current(s, r, pkt);
+		if (!p->adopted)
+			return 0;
+		count(&dp->counting, COUNTER_MARKS_RESTORED);
+	}
 	if (!p->unmarked && succession_is_old(s, r, pkt, p->outbound))
 		return handle_old_segment(dp, ref, pkt, p, now);
 	succession_follow(s, pkt, p->outbound);

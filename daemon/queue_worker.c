@@ -225,7 +225,7 @@ static void apply_packet(struct queue_worker *w, struct reader *rd, const struct
 			v.len = (uint32_t)packet_ip_length(q->data, q->len);
 		}
 		v.drop = p.drop;
-		if (p.syn)
+		if (p.syn || p.adopted)
 			set_verdict_mark(w, q, p.shifted, &v);
 	}
 	r = queue_send_verdict(w->nl, cfg->num, &v, rd->verdict, w->message_size);

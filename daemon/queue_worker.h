@@ -26,7 +26,7 @@ struct queue_worker_config {
 	uint16_t num;
 	uint16_t index, total; /* of the queues of its kind: packets of processor N are in queue N % total */
 	enum queue_kind kind;
-	uint32_t mark_mask; /* of packet marks: set on shifted SYNs, for the rules to mark the connection. With ops->apply alone */
+	uint32_t mark_mask; /* of packet marks: set on shifted SYNs and their like, for the rules to mark the connection. With ops->apply alone */
 	bool repeat;	    /* the rules that look at it are in the chain that queues, before those that queue */
 	const struct datapath_ops *ops;
 	struct datapath *datapath;

@@ -2,6 +2,7 @@
 #include <netinet/in.h> /* before linux/netfilter.h, which then leaves it alone */
 
 #include <assert.h>
+#include <linux/netfilter.h>
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_conntrack_tuple_common.h>
 #include <linux/netfilter/nf_tables.h>
@@ -124,6 +125,11 @@ static bool match_status(struct nftnl_rule *rule, uint32_t mask, uint32_t op, ui
 	return load_ct(rule, NFT_CT_STATUS) && change32(rule, mask, 0) && compare32(rule, op, value);
 }
 
+static bool match_state_new(struct nftnl_rule *rule)
+{
+	return load_ct(rule, NFT_CT_STATE) && change32(rule, NF_CT_STATE_BIT(IP_CT_NEW), 0) && compare32(rule, NFT_CMP_NEQ, 0);
+}
+
 static bool match_direction(struct nftnl_rule *rule, uint8_t direction)
 {
 	return load_ct(rule, NFT_CT_DIRECTION) && compare8(rule, NFT_CMP_EQ, direction);
@@ -149,6 +155,12 @@ static bool mark_connection(struct nftnl_rule *rule, const struct rules_config *
 	       EXPR(rule, "ct", U32(NFTNL_EXPR_CT_KEY, NFT_CT_MARK), U32(NFTNL_EXPR_CT_SREG, NFT_REG_1)) &&
 	       load_meta(rule, NFT_META_MARK) && change32(rule, ~cfg->mark_mask, 0) &&
 	       EXPR(rule, "meta", U32(NFTNL_EXPR_META_KEY, NFT_META_MARK), U32(NFTNL_EXPR_META_SREG, NFT_REG_1));
+}
+
+/* It goes on with the next base chain. */
+static bool accept_packet(struct nftnl_rule *rule)
+{
+	return EXPR(rule, "immediate", U32(NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT), U32(NFTNL_EXPR_IMM_VERDICT, NF_ACCEPT));
 }
 
 static bool queue_by_expression(struct nftnl_rule *rule, const struct rules_config *cfg, enum rules_queue which)
@@ -209,9 +221,11 @@ bool rules_add_rule(struct nftnl_rule *rule, enum rules_rule which, const struct
 		return match_flags(rule, TH_FIN | TH_RST, NFT_CMP_EQ, TH_FIN) &&
 		       match_status(rule, IPS_SRC_NAT, NFT_CMP_NEQ, 0) && match_direction(rule, IP_CT_DIR_ORIGINAL) &&
 		       match_ct_mark(rule, cfg, NFT_CMP_NEQ) && queue(rule, cfg, kind, RULES_SYNS);
+	case RULES_STRAY:
+		return match_flags(rule, FLAGS_OF_A_SYN, NFT_CMP_NEQ, TH_SYN) && match_state_new(rule) &&
+		       match_status(rule, IPS_SRC_NAT, NFT_CMP_NEQ, 0) && queue(rule, cfg, kind, RULES_SYNS);
 	case RULES_MARK:
-		return match_syn(rule) && match_packet_mark(rule, cfg) && EXPR(rule, "counter") &&
-		       mark_connection(rule, cfg);
+		return match_packet_mark(rule, cfg) && EXPR(rule, "counter") && mark_connection(rule, cfg) && accept_packet(rule);
 	case RULES_OUT:
 		return match_flags(rule, FLAGS_OF_A_SYN, NFT_CMP_NEQ, TH_SYN) &&
 		       match_direction(rule, IP_CT_DIR_ORIGINAL) && match_ct_mark(rule, cfg, NFT_CMP_EQ) &&
@@ -255,9 +269,12 @@ void rules_print_rule(FILE *f, enum rules_rule which, const struct rules_config 
 		fprintf(f, PRINT_OUT "tcp flags & (fin | rst) == fin ct status snat ct direction original ct mark & 0x%x != 0x%x",
 			mask, mask);
 		return print_queue(f, cfg, RULES_SYNS);
+	case RULES_STRAY:
+		fputs(PRINT_OUT "tcp flags & (fin | syn | rst | ack) != syn ct state new ct status snat", f);
+		return print_queue(f, cfg, RULES_SYNS);
 	case RULES_MARK:
-		fprintf(f, PRINT_OUT "tcp flags & (fin | syn | rst | ack) == syn meta mark & 0x%x == 0x%x counter "
-			"ct mark set ct mark & 0x%x | 0x%x meta mark set meta mark & 0x%x\n", mask, mask, ~mask, mask, ~mask);
+		fprintf(f, PRINT_OUT "meta mark & 0x%x == 0x%x counter "
+			"ct mark set ct mark & 0x%x | 0x%x meta mark set meta mark & 0x%x accept\n", mask, mask, ~mask, mask, ~mask);
 		return;
 	case RULES_OUT:
 		fprintf(f, PRINT_OUT "tcp flags & (fin | syn | rst | ack) != syn ct direction original ct mark & 0x%x == 0x%x",

@@ -16,7 +16,8 @@ enum rules_rule {
 	RULES_SYN, /* outgoing SYNs of translated connections are queued */
 	/* and with the queue datapath: */
 	RULES_END,	 /* so are the FINs of those that are not shifted: they have the last TSval */
-	RULES_MARK,	 /* a SYN that was shifted marks its connection */
+	RULES_STRAY,	 /* and what conntrack picks up in the middle: it may have lost a shifted connection with its mark */
+	RULES_MARK,	 /* a SYN that was shifted, or one of those, marks its connection */
 	RULES_OUT,	 /* segments of marked connections are queued */
 	RULES_IN,	 /* both ways */
 	RULES_CHALLENGE, /* and so is an ACK that refuses the SYN of a connection that is not shifted */

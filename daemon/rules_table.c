@@ -21,8 +21,10 @@ const struct rules_chain rules_chains[RULES_CHAINS] = {
 };
 
 const struct rules_entry rules_entries[RULES_ENTRIES] = {
-	{ RULES_SYN, RULES_CHAIN_SYN, false }, { RULES_END, RULES_CHAIN_SYN, true }, { RULES_MARK, RULES_CHAIN_OUT, true },
-	{ RULES_OUT, RULES_CHAIN_OUT, true },  { RULES_IN, RULES_CHAIN_IN, true },  { RULES_CHALLENGE, RULES_CHAIN_IN, true },
+	{ RULES_SYN, RULES_CHAIN_SYN, false },	{ RULES_END, RULES_CHAIN_SYN, true },
+	{ RULES_STRAY, RULES_CHAIN_SYN, true }, { RULES_MARK, RULES_CHAIN_OUT, true },
+	{ RULES_OUT, RULES_CHAIN_OUT, true },	{ RULES_IN, RULES_CHAIN_IN, true },
+	{ RULES_CHALLENGE, RULES_CHAIN_IN, true },
 };
 
 const uint16_t rules_families[RULES_FAMILIES] = { NFPROTO_IPV4, NFPROTO_IPV6 };

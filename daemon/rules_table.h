@@ -31,7 +31,7 @@ struct rules_entry {
 };
 
 #define RULES_CHAINS 3
-#define RULES_ENTRIES 6
+#define RULES_ENTRIES 7
 #define RULES_FAMILIES 2
 
 extern const struct rules_chain rules_chains[RULES_CHAINS];

@@ -39,7 +39,8 @@
 	X(REWRITE_FAILED, rewrite_failed, "segments that could not be rewritten")                         \
 	X(SEGMENTS_UNKNOWN, segments_unknown, "queued segments of shifted connections without a record")  \
 	X(SEGMENTS_DROPPED, segments_dropped, "queued segments that the kernel dropped: TCP sends them again") \
-	X(SEGMENTS_OLD, segments_old, "queued segments of a connection whose tuple another one had by then")
+	X(SEGMENTS_OLD, segments_old, "queued segments of a connection whose tuple another one had by then") \
+	X(MARKS_RESTORED, marks_restored, "segments of shifted connections that conntrack had forgotten")
 
 #define COUNTER_ENUM(upper, lower, text) COUNTER_##upper,
 enum counter { COUNTERS(COUNTER_ENUM) COUNTER_COUNT };

@@ -129,3 +129,10 @@ static inline int succession_is_old(const struct succession *s, const struct rec
 	}
 	return succession_is_nearer_to_old(s, pkt, outbound);
 }
+
+/* Is a segment to the server surely one of the connection that R is the record of, also when nothing else says so? */
+static inline int succession_is_current(const struct succession *s, const struct record *r, const struct wire_packet *pkt)
+{
+	return record_is_open(r) && pkt->flags & WIRE_ACK && s->now.client.known && s->now.server.known &&
+	       span_distance(&s->now.client, pkt->seq) < SPAN_FAR && span_distance(&s->now.server, pkt->ack) < SPAN_FAR;
+}

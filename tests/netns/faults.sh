@@ -19,7 +19,9 @@ chain_deleted() { # FAMILY DECIDE
 
 	setup
 	on gw nft -f - <<-END
-		table inet foreign { chain c { type filter hook output priority 300; } }
+		table inet foreign {
+			chain c { type filter hook output priority 300; }
+		}
 	END
 	must_start_tsnatd $(how "$2")
 	pid=$TSNATD_PID
@@ -60,7 +62,7 @@ full() { # DECIDE
 	spawn c1 "$TMP/flood" "$PYTHON" "$here/flood.py" $SERVER4 80 $FLOOD "$TMP/go"
 	pid=$SPAWNED
 	wait_for 30 grep -q '^early' "$TMP/flood"
-	at_least "$what: more than there is room for connect at once" "$(sed -n 's/^early //p' "$TMP/flood")" $((FLOOD - 8192))
+	at_least "$what: those that there is no room for connect at once" "$(sed -n 's/^early //p' "$TMP/flood")" $((FLOOD - 8192))
 	release_queue
 	touch "$TMP/go"
 	wait "$pid"

@@ -257,6 +257,30 @@ static void test_refused(void **state)
 	assert_int_equal(counter(COUNTER_CLASHES), 0);
 }
 
+/* conntrack lost it with its mark, and picks it up again. Not what somebody else sends from the tuple. */
+static void test_lost_mark(void **state)
+{
+	uint8_t p[LEN];
+	struct datapath_packet d = { .data = p, .len = LEN, .outbound = true, .unmarked = true };
+	uint32_t shift;
+
+	(void)state;
+	first_connection();
+	shift = syn(5000, 1000);
+	in(SYN | ACK, 90000, 5001, 1000 + shift);
+	out(ACK, 5001, 90001, 1001);
+	make(p, true, ACK, 5101, 90001, 1002, 7);
+	assert_int_equal(datapath_queue.apply(dp, &d), 1);
+	assert_true(d.adopted && d.shifted);
+	assert_int_equal(wire_get32(p + 44), 1002 + shift);
+	make(p, true, ACK, 3000000000u, 90001, 1002, 7);
+	assert_int_equal(datapath_queue.apply(dp, &d), 0);
+	assert_false(d.adopted || d.shifted);
+	make(p, true, ACK, 5101, 3000000000u, 1002, 7);
+	assert_int_equal(datapath_queue.apply(dp, &d), 0);
+	assert_int_equal(counter(COUNTER_MARKS_RESTORED), 1);
+}
+
 /* What is acknowledged after the FIN of an unshifted connection is not seen, and has a younger TSval. */
 static void test_last_ack(void **state)
 {
@@ -312,7 +336,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 	const struct CMUnitTest tests[] = {
 		TEST(test_shift), TEST(test_old_segments), TEST(test_old_segments_before_unshifted), TEST(test_clash),
-		TEST(test_refused), TEST(test_last_ack), TEST(test_partial), TEST(test_cut),
+		TEST(test_refused), TEST(test_last_ack), TEST(test_lost_mark), TEST(test_partial), TEST(test_cut),
 	};
 
 	return cmocka_run_group_tests_name("datapath-queue", tests, NULL, NULL);

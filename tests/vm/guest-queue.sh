@@ -24,7 +24,7 @@ shipped_rules() {
 	sed 's/"eth0"/"out"/' /tsnatd-queue.nft >/tmp/rules.nft
 	succeeds "$what: loads" on gateway nft -f /tmp/rules.nft
 	succeeds "$what: loads again" on gateway nft -f /tmp/rules.nft
-	is "$what: with one rule of each kind and family" "$(on gateway nft list ruleset | grep -c 'queue .*to 515')" 10
+	is "$what: with one rule of each kind and family" "$(on gateway nft list ruleset | grep -c 'queue .*to 515')" 12
 	succeeds "$what: tsnatd starts" start --rules none --datapath queue
 	repaired "$what"
 	succeeds "$what: a shifted connection opens" open_shifted ipv4
