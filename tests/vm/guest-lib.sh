@@ -269,3 +269,19 @@ hang_up() {
 
 # The shift of the only connection that is open.
 shift_of_it() { tsnatctl connections | cut -d' ' -f4; }
+
+# Open a connection that needs a shift, as every second one does.
+open_shifted() { # FAMILY
+	local client
+
+	for _ in 1 2 3 4 5 6 7 8; do
+		for client in client1 client2; do
+			open $client "$1" || return
+			case $(shift_of_it) in
+			0 | '') hang_up ;;
+			*) return 0 ;;
+			esac
+		done
+	done
+	return 1
+}

@@ -72,22 +72,6 @@ reuse() { # WHAT POLICY
 	at_least "$what: SYNs shifted" $(($(stat_of syn_shifted) - shifted_before)) 20
 }
 
-# Open a connection that needs a shift, as every second one does.
-open_shifted() { # FAMILY
-	local client
-
-	for _ in 1 2 3 4 5 6 7 8; do
-		for client in client1 client2; do
-			open $client "$1" || return
-			case $(shift_of_it) in
-			0 | '') hang_up ;;
-			*) return 0 ;;
-			esac
-		done
-	done
-	return 1
-}
-
 # The connection while tsnatd is down, and after it came back. Programs go on in the kernel; without them segments wait.
 outage() { # WHAT SIGNAL FAMILY ARGS
 	local what="$1, SIG$2" signal=$2 family=$3 before
