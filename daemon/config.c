@@ -501,7 +501,8 @@ void config_usage(void)
 	     "      --check                    validate the configuration and exit\n"
 	     "      --cleanup                  remove this instance's rules, filters and pins, and exit\n"
 	     "      --version, --help\n\n"
-	     "Exit codes: 0 stopped, 1 failure, 2 usage or configuration.");
+	     "Exit codes: 0 stopped, 1 failure, 2 usage or configuration,\n"
+	     "3 what it needs is missing or taken.");
 }
 
 const char *config_policy_name(uint32_t policy)

@@ -58,6 +58,10 @@ struct daemon {
  */
 uint32_t daemon_count_queues(const struct daemon *d);
 struct rules_config daemon_rules_config(const struct daemon *d);
+/* Can the daemon work at all: may it command netfilter? */
+int daemon_check_permission(void);
+/* Are the queues free? Asked before anything is changed. -EBUSY, -EOPNOTSUPP. */
+int daemon_check_queues(const struct daemon *d);
 /* Bind the queues and start their threads and the guardian. Forks: before any thread that holds a lock. */
 int daemon_start_workers(struct daemon *d);
 /* Everything that waits in the queues gets its verdict; the queues are unbound. */

@@ -8,22 +8,28 @@
 
 #include "daemon.h"
 #include "log.h"
+#include "queue_netlink.h"
 #include "util.h"
 
 #define WORKER_STUCK_MS 5000
 
-uint32_t daemon_count_queues(const struct daemon *d)
+static uint32_t count_queues(const struct config *c, const struct datapath_ops *ops)
 {
-	const uint32_t room = 65536 - d->cfg.queue_num;
+	const uint32_t room = 65536 - c->queue_num;
 	long n = sysconf(_SC_NPROCESSORS_ONLN);
 
-	if (d->cfg.queues)
-		return d->cfg.queues;
-	if (d->cfg.rules == CONFIG_RULES_NONE || d->ops->apply || n < 1)
+	if (c->queues)
+		return c->queues;
+	if (c->rules == CONFIG_RULES_NONE || ops->apply || n < 1)
 		return 1;
 	if (n > CONFIG_QUEUES_MAX)
 		n = CONFIG_QUEUES_MAX;
 	return (uint32_t)n < room ? (uint32_t)n : room;
+}
+
+uint32_t daemon_count_queues(const struct daemon *d)
+{
+	return count_queues(&d->cfg, d->ops);
 }
 
 struct rules_config daemon_rules_config(const struct daemon *d)
@@ -40,9 +46,8 @@ static void say_why_queue_failed(unsigned int num, int r)
 {
 	switch (r) {
 	case -EBUSY:
-	case -EPERM:
-		log_err("queue %u is taken by another program, or CAP_NET_ADMIN is missing: "
-			"see /proc/net/netfilter/nfnetlink_queue, choose another with --queue-num", num);
+		log_err("queue %u is taken by another program: see /proc/net/netfilter/nfnetlink_queue, "
+			"choose another with --queue-num", num);
 		break;
 	case -EOPNOTSUPP:
 		log_err("the kernel has no nfnetlink_queue: modprobe nfnetlink_queue, or use --decide kernel");
@@ -50,6 +55,31 @@ static void say_why_queue_failed(unsigned int num, int r)
 	default:
 		log_err("queue %u: %s", num, strerror(-r));
 	}
+}
+
+int daemon_check_permission(void)
+{
+	uint16_t num;
+
+	if (queue_probe(0, 0, &num) != -EPERM)
+		return 0;
+	log_err("no permission to change netfilter (CAP_NET_ADMIN): start tsnatd as root, or by its systemd unit");
+	return -EPERM;
+}
+
+int daemon_check_queues(const struct daemon *d)
+{
+	/* where "auto" does not find bpf to work, the queues are others, and binding them tells */
+	const struct datapath_ops *ops = d->cfg.datapath == CONFIG_DATAPATH_QUEUE ? &datapath_queue : &datapath_bpf;
+	uint16_t num = (uint16_t)d->cfg.queue_num;
+	int r;
+
+	if (d->cfg.decide == CONFIG_DECIDE_KERNEL)
+		return 0;
+	r = queue_probe(num, count_queues(&d->cfg, ops) * (ops->apply ? 3 : 1), &num);
+	if (r < 0)
+		say_why_queue_failed(num, r);
+	return r;
 }
 
 static int is_connection_alive(void *user, const struct tuple *t)

@@ -20,27 +20,57 @@
 #define VERSION "unknown"
 #endif
 
+#define EXIT_USAGE 2
+#define EXIT_NEEDS 3 /* what it needs is missing or taken */
+
 /* ---- parts that are started, in this order ---- */
+
+/*
+ * An error of something that the kernel refuses. Another try may find more memory, or get the answer that was lost; else it is
+ * refused again.
+ */
+static int refused(int r)
+{
+	switch (-r) {
+	case EAGAIN:
+	case EINTR:
+	case EIO:
+	case EMFILE:
+	case ENFILE:
+	case ENODEV: /* an interface that went */
+	case ENOBUFS:
+	case ENOMEM:
+	case ENOSPC:
+	case ETIMEDOUT:
+		return r;
+	}
+	return -EOPNOTSUPP;
+}
 
 static int make_directory(const char *path, mode_t mode)
 {
+	int r;
+
 	if (mkdir(path, mode) == 0 || errno == EEXIST)
 		return 0;
-	log_err("%s: %s", path, strerror(errno));
-	return -errno;
+	r = -errno;
+	log_err("%s: %s", path, strerror(-r));
+	return r;
 }
 
 static int take_lock(struct daemon *d)
 {
 	char path[CONFIG_PATH_MAX + 16];
+	int r = make_directory(d->cfg.runtime_dir, 0755);
 
-	if (make_directory(d->cfg.runtime_dir, 0755) < 0)
-		return -EIO;
+	if (r < 0)
+		return r;
 	snprintf(path, sizeof(path), "%s/lock", d->cfg.runtime_dir);
 	d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (d->lock_fd < 0) {
-		log_err("%s: %s", path, strerror(errno));
-		return -errno;
+		r = -errno;
+		log_err("%s: %s", path, strerror(-r));
+		return r;
 	}
 	if (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
 		log_err("%s is locked: tsnatd is already running (give a second one its own --runtime-dir, --pin-dir and --queue-num)",
@@ -86,13 +116,13 @@ static int start_datapath(struct daemon *d)
 		ops = &datapath_queue;
 		r = open_datapath(d, ops, &error);
 	}
-	if (r < 0)
+	if (r < 0) {
 		log_err("datapath %s: %s (%s)", ops->name, error, strerror(-r));
-	else
-		d->queues = daemon_count_queues(d);
-	if (r >= 0)
-		retire_other(d);
-	return r;
+		return refused(r);
+	}
+	d->queues = daemon_count_queues(d);
+	retire_other(d);
+	return 0;
 }
 
 /* The live table is gone, as after a reboot: what was saved is all there is. */
@@ -147,7 +177,7 @@ static int start_attachments(struct daemon *d)
 	r = attachments_update(&d->attachments, &d->cfg, &link, &error);
 	if (r < 0) {
 		log_err("%s: %s (%s)", link, error, strerror(-r));
-		return r;
+		return refused(r);
 	}
 	if (!d->attachments.n)
 		log_warn("no interface: none is named and there is no default route; waiting for one");
@@ -177,7 +207,7 @@ static int start_rules(struct daemon *d)
 		r = rules_install(d->rules, names, attachments_names(&d->attachments, names), &error);
 	if (r < 0) {
 		log_err("nft rules: %s%s%s", error ? error : "", error && *error ? ": " : "", strerror(-r));
-		return r;
+		return refused(r);
 	}
 	d->attachments.rules = d->rules;
 	return 0;
@@ -337,8 +367,13 @@ static void stop(struct daemon *d)
 
 static int start(struct daemon *d)
 {
-	int r = take_lock(d);
+	/* first what can be asked without changing anything */
+	int r = daemon_check_permission();
 
+	if (r >= 0)
+		r = take_lock(d);
+	if (r >= 0)
+		r = daemon_check_queues(d);
 	if (r >= 0)
 		r = block_signals(d);
 	if (r >= 0)
@@ -369,22 +404,38 @@ static int start(struct daemon *d)
 	return r;
 }
 
+/* Of a start that failed. Parts return these errors for nothing that passes by itself. */
+static int exit_code(int r)
+{
+	switch (-r) {
+	case 0:
+		return EXIT_SUCCESS;
+	case EACCES:
+	case EBUSY:
+	case EOPNOTSUPP:
+	case EPERM:
+		return EXIT_NEEDS;
+	}
+	return EXIT_FAILURE;
+}
+
 static int run(int argc, char **argv, const struct config *cfg)
 {
 	struct daemon d = { .argc = argc, .argv = argv, .cfg = *cfg, .lock_fd = -1, .links_fd = -1 };
-	int r;
+	int r, code;
 
 	d.started_ms = boot_ms();
 	raise_memlock();
 	r = start(&d);
+	code = exit_code(r);
 	if (r >= 0) {
 		log_info("tsnatd %s: policy %s, datapath %s, decisions in the %s", VERSION,
 			 config_policy_name(cfg->policy), d.ops->name, config_decide_name(cfg->decide));
 		sd_notify(0, "READY=1");
-		r = sd_event_loop(d.event);
+		code = sd_event_loop(d.event) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	}
 	stop(&d);
-	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	return code;
 }
 
 static int cleanup(const struct config *cfg)
@@ -396,7 +447,7 @@ static int cleanup(const struct config *cfg)
 	int r = take_lock(&d);
 
 	if (r < 0)
-		return EXIT_FAILURE;
+		return exit_code(r);
 	r = rules_new(&rules, &rules_cfg);
 	if (r >= 0)
 		r = rules_remove(rules);
@@ -416,7 +467,7 @@ int main(int argc, char **argv)
 
 	log_open(LOG_INFO);
 	if (config_load(&cfg, &action, argc, argv, daemon_report_problem, NULL) < 0)
-		return 2;
+		return EXIT_USAGE;
 	log_set_level((int)cfg.log_level);
 	switch (action) {
 	case CONFIG_HELP:

@@ -90,7 +90,52 @@ static int config_bind(struct opening *o, const struct queue_options *opt)
 	nfq_nlmsg_cfg_put_params(nlh, NFQNL_COPY_PACKET, (int)opt->copy_range);
 	mnl_attr_put_u32(nlh, NFQA_CFG_QUEUE_MAXLEN, htonl(QUEUE_MAXLEN));
 	r = config_send(o, nlh);
+	return r == -EINVAL ? -EOPNOTSUPP : r == -EPERM ? -EBUSY : r;
+}
+
+/* Set a parameter without having bound the queue: refused by EPERM when somebody else has, by ENODEV when nobody has. */
+static int ask_owner(struct opening *o)
+{
+	char buf[MNL_SOCKET_BUFFER_SIZE];
+	struct nlmsghdr *nlh = config_message(buf, o->num, NLM_F_ACK);
+	int r;
+
+	mnl_attr_put_u32(nlh, NFQA_CFG_QUEUE_MAXLEN, htonl(QUEUE_MAXLEN));
+	r = config_send(o, nlh);
+	return r == -ENODEV ? 0 : r == -EPERM ? -EBUSY : r;
+}
+
+/* A command that does nothing since Linux 3.8, but like all others is only for who may give them. */
+static int ask_permission(struct opening *o)
+{
+	char buf[MNL_SOCKET_BUFFER_SIZE];
+	struct nlmsghdr *nlh = config_message(buf, 0, NLM_F_ACK);
+	int r;
+
+	nfq_nlmsg_cfg_put_cmd(nlh, AF_INET, NFQNL_CFG_CMD_PF_BIND);
+	r = config_send(o, nlh);
 	return r == -EINVAL ? -EOPNOTSUPP : r;
+}
+
+int queue_probe(uint16_t first, unsigned int n, uint16_t *ret_num)
+{
+	const struct timeval patience = { .tv_sec = 2 };
+	struct mnl_socket *nl = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
+	struct opening o = { .nl = nl };
+	int r;
+
+	if (!nl)
+		return errno == EPROTONOSUPPORT ? -EOPNOTSUPP : -errno;
+	setsockopt(mnl_socket_get_fd(nl), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	r = mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0 ? -errno : ask_permission(&o);
+	for (unsigned int i = 0; i < n && r == 0; i++) {
+		o.num = (uint16_t)(first + i);
+		r = ask_owner(&o);
+		if (r == -EBUSY)
+			*ret_num = o.num;
+	}
+	mnl_socket_close(nl);
+	return r;
 }
 
 /* The packet ID and all that wait before it. */

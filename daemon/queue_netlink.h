@@ -37,10 +37,19 @@ struct queue_packet {
 };
 
 /*
+ * Could the N queues from FIRST on be bound? Changes nothing, neither for them nor for who has them. N may be 0, to ask for the permission.
+ *
+ * Returns 0 or -errno: -EPERM without CAP_NET_ADMIN, -EOPNOTSUPP when the kernel has no nfnetlink_queue, -EBUSY when another program has
+ * the queue *RET_NUM.
+ */
+int queue_probe(uint16_t first, unsigned int n, uint16_t *ret_num);
+
+/*
  * Open a socket and bind queue NUM with everything set, conntrack too where there is. Packets that came meanwhile are accepted where the queue
  * fails open; else they are dropped, for TCP to send again.
  *
- * Returns 0 or -errno: -EBUSY when another program has the queue.
+ * Returns 0 or -errno: -EBUSY when another program has the queue, or without CAP_NET_ADMIN, for which the kernel answers the same:
+ * queue_probe() tells one from the other. -EOPNOTSUPP when the kernel has no nfnetlink_queue.
  */
 int queue_open(struct mnl_socket **ret, uint16_t num, const struct queue_options *opt, bool *ret_conntrack);
 

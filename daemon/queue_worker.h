@@ -40,8 +40,7 @@ struct queue_worker;
 /*
  * Bind the queue; its packets wait until the worker runs.
  *
- * Returns 0 or -errno: -EBUSY or -EPERM when another program has the queue, -EPERM without CAP_NET_ADMIN, -EOPNOTSUPP without
- * nfnetlink_queue in the kernel.
+ * Returns 0 or -errno: what queue_open() does.
  */
 int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config *cfg);
 

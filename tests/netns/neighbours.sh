@@ -145,7 +145,7 @@ ingress_in_the_way() {
 		not_ok "ingress qdisc in the way: refused"
 		stop_tsnatd
 	else
-		is "ingress qdisc in the way: exit status" "$TSNATD_STATUS" 1
+		is "ingress qdisc in the way: exit status" "$TSNATD_STATUS" 3
 		succeeds "ingress qdisc in the way: said clearly" grep -qiE 'out.*ingress|ingress.*out' "$LOG"
 		note "it says: $(tail -n 1 "$LOG")"
 	fi
