@@ -70,6 +70,10 @@ void ctl_close(struct ctl_client *c)
 	c->fd = -1;
 	free(c->in.data);
 	c->in = (struct buffer){ 0 };
+	free(c->error);
+	c->error = NULL;
+	json_object_put(c->error_parameters);
+	c->error_parameters = NULL;
 }
 
 int ctl_send(struct ctl_client *c, const char *method, bool more)
@@ -168,6 +172,10 @@ static int fail_error(struct ctl_client *c, const char *error, struct json_objec
 {
 	const char *reason = parameters ? json_get_string(parameters, "reason") : NULL;
 
+	free(c->error);
+	json_object_put(c->error_parameters);
+	c->error = strdup(error);
+	c->error_parameters = json_object_get(parameters);
 	return fail(c, -EREMOTEIO, "tsnatd answered %s%s%s", error, reason ? ": " : "",
 		    reason ? reason : "");
 }

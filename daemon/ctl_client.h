@@ -18,6 +18,8 @@ struct ctl_client {
 	struct buffer in;
 	const sigset_t *wait_mask; /* blocked while waiting, and other signals end that; or NULL */
 	char problem[512];         /* after a failure: what to tell the user */
+	char *error;		   /* the error that was the last answer, or NULL, ... */
+	struct json_object *error_parameters; /* ... and its parameters */
 };
 
 /* All return 0 or -errno, and on failure set problem. */

@@ -190,6 +190,30 @@ static int report_destinations(void *user, gateway_destination_fn *fn, void *fn_
 	return r;
 }
 
+/* The comments say what differs from what is installed. */
+static int report_rules(void *user, FILE *f)
+{
+	const char *names[CONFIG_INTERFACES_MAX];
+	struct daemon *d = user;
+	const struct rules_config cfg = daemon_rules_config(d);
+
+	if (d->cfg.decide == CONFIG_DECIDE_KERNEL) {
+		fputs("# decide = \"kernel\": no packet is queued, and there are no rules\n", f);
+		return 0;
+	}
+	if (!d->rules)
+		fputs("# rules = \"none\": not installed by tsnatd; without that option these would be\n", f);
+	else if (rules_get_kind(d->rules) == RULES_NFQUEUE)
+		fputs("# this kernel's nft has no queue expression: installed with the xtables target NFQUEUE in its place\n", f);
+	rules_print(f, &cfg, names, attachments_names(&d->attachments, names));
+	return 0;
+}
+
+static int report_reload(void *user, const struct reload_report *report)
+{
+	return daemon_reload(user, report);
+}
+
 static uint32_t report_now_ms(void *user)
 {
 	(void)user;
@@ -202,4 +226,6 @@ const struct gateway_source daemon_report = {
 	.each_connection = report_connections,
 	.each_destination = report_destinations,
 	.now_ms = report_now_ms,
+	.rules = report_rules,
+	.reload = report_reload,
 };

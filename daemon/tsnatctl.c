@@ -14,7 +14,6 @@
 #include "json_util.h"
 #include "util.h"
 
-#define EXIT_USAGE 2
 #define INTERVAL_DEFAULT_S 2
 
 /* What subcommands share */
@@ -162,21 +161,24 @@ int ctl_stats(const struct ctl_options *o)
 static const struct subcommand {
 	const char *name;
 	int (*run)(const struct ctl_options *o);
-	bool has_json, has_interval;
+	bool has_json, has_interval, has_file;
 	const char *text;
 } subcommands[] = {
-	{ "status", ctl_status, true, false, "what runs, and what is wrong" },
-	{ "stats", ctl_stats, true, false, "all counters" },
-	{ "connections", ctl_connections, true, false, "connections that are remembered" },
-	{ "destinations", ctl_destinations, true, false, "servers they go to" },
-	{ "top", ctl_top, true, true, "counters and servers as they change; q ends it" },
-	{ "metrics", ctl_metrics, false, false,
+	{ "status", ctl_status, true, false, false, "what runs, and what is wrong" },
+	{ "stats", ctl_stats, true, false, false, "all counters" },
+	{ "connections", ctl_connections, true, false, false, "connections that are remembered" },
+	{ "destinations", ctl_destinations, true, false, false, "servers they go to" },
+	{ "top", ctl_top, true, true, false, "counters and servers as they change; q ends it" },
+	{ "metrics", ctl_metrics, false, false, false,
 	  "everything for Prometheus and the like, as OpenMetrics" },
+	{ "rules", ctl_rules, true, false, false, "its nft rules, as text for nft(8)" },
+	{ "check", ctl_check, true, false, true, "look for what is wrong in a configuration FILE" },
+	{ "reload", ctl_reload, true, false, false, "have it read its configuration again" },
 };
 
 static void print_help(void)
 {
-	printf("Usage: tsnatctl [OPTION]... SUBCOMMAND\n\nAsk a running tsnatd.\n\nSubcommands:\n");
+	printf("Usage: tsnatctl [OPTION]... SUBCOMMAND [FILE]\n\nAsk a running tsnatd.\n\nSubcommands:\n");
 	for (size_t i = 0; i < ARRAY_SIZE(subcommands); i++)
 		printf("  %-14s%s\n", subcommands[i].name, subcommands[i].text);
 	printf("\nOptions:\n"
@@ -190,8 +192,8 @@ static void print_help(void)
 	       "its columns\n"
 	       "are separated by one space, and \"-\" stands for what is not known.\n"
 	       "\n"
-	       "Exit status: 0, 1 when tsnatd did not answer, 2 when tsnatctl was called "
-	       "wrongly.\n",
+	       "Exit status: 0, 1 when tsnatd did not answer or refused, 2 when tsnatctl was called "
+	       "wrongly or a\nconfiguration is not valid.\n",
 	       GATEWAY_SOCKET, INTERVAL_DEFAULT_S);
 }
 
@@ -204,7 +206,7 @@ static int __attribute__((format(printf, 1, 2))) usage(const char *fmt, ...)
 	vfprintf(stderr, fmt, ap);
 	fputs("\nTry 'tsnatctl --help'.\n", stderr);
 	va_end(ap);
-	return EXIT_USAGE;
+	return CTL_EXIT_INVALID;
 }
 
 static bool parse_interval(const char *text, unsigned int *ret)
@@ -230,7 +232,7 @@ static const struct subcommand *find_subcommand(const char *name)
 }
 
 /* What is on the command line besides options. Returns 0 or an exit status. */
-static int parse_subcommand(int argc, char **argv, const struct ctl_options *o,
+static int parse_subcommand(int argc, char **argv, struct ctl_options *o,
 			    const struct subcommand **ret)
 {
 	const struct subcommand *s;
@@ -240,12 +242,13 @@ static int parse_subcommand(int argc, char **argv, const struct ctl_options *o,
 	s = find_subcommand(argv[optind]);
 	if (!s)
 		return usage("there is no subcommand '%s'", argv[optind]);
-	if (optind + 1 < argc)
-		return usage("'%s' is one argument too many", argv[optind + 1]);
+	if (optind + 1 + s->has_file < argc)
+		return usage("'%s' is one argument too many", argv[optind + 1 + s->has_file]);
 	if (o->json && !s->has_json)
 		return usage("%s has no --json", s->name);
 	if (o->interval_s && !s->has_interval)
 		return usage("%s has no --interval", s->name);
+	o->file = optind + 1 < argc ? argv[optind + 1] : NULL;
 	*ret = s;
 	return 0;
 }
@@ -294,7 +297,7 @@ int main(int argc, char **argv)
 			return flush_output(EXIT_SUCCESS);
 		default:
 			/* getopt said what is wrong */
-			return EXIT_USAGE;
+			return CTL_EXIT_INVALID;
 		}
 	}
 	status = parse_subcommand(argc, argv, &o, &subcommand);

@@ -29,6 +29,8 @@ struct fixture {
 	int error;
 	const char *problem;
 	uint32_t walked;
+	const char *bad_line, *needs_restart; /* or NULL */
+	unsigned int reloads;
 };
 
 /* The source */
@@ -156,9 +158,37 @@ static uint32_t source_now_ms(void *user)
 	return NOW_MS;
 }
 
+static int source_rules(void *user, FILE *f)
+{
+	struct fixture *f_ = user;
+
+	fputs("table ip tsnatd {\n\tset \"we\xe9rd\"\n}\n", f);
+	return f_->error;
+}
+
+static int source_reload(void *user, const struct reload_report *report)
+{
+	struct fixture *f = user;
+
+	f->reloads++;
+	if (f->bad_line) {
+		report->problem(report->user, f->bad_line);
+		report->problem(report->user, "the second one");
+		return -EINVAL;
+	}
+	if (f->needs_restart)
+		report->needs_restart(report->user, f->needs_restart);
+	return f->error;
+}
+
 static const struct gateway_source source = {
-	source_statistics,       source_status, source_each_connection,
-	source_each_destination, source_now_ms,
+	.statistics = source_statistics,
+	.status = source_status,
+	.each_connection = source_each_connection,
+	.each_destination = source_each_destination,
+	.now_ms = source_now_ms,
+	.rules = source_rules,
+	.reload = source_reload,
 };
 
 static int setup(void **state)
@@ -372,6 +402,8 @@ static void tells_what_is_unavailable(void **state)
 	static const char *const calls[] = {
 		CALL("GetStatus"),
 		CALL("GetStatistics"),
+		CALL("GetRules"),
+		CALL("Reload"),
 		CALL_MORE("ListConnections"),
 		CALL_MORE("ListDestinations"),
 		"{\"method\":\"" GATEWAY_INTERFACE
@@ -393,6 +425,73 @@ static void long_answers_need_more(void **state)
 		     "{\"method\":\"" GATEWAY_INTERFACE
 		     ".Monitor\",\"parameters\":{\"interval_s\":1}}",
 		     "org.varlink.service.ExpectedMore");
+}
+
+/* Rules and reload */
+
+static void expect_answer(struct fixture *f, const char *call, const char *answer)
+{
+	struct peer p;
+
+	peer_open(&p, f->event, f->place.path);
+	peer_send(&p, call);
+	peer_expect(&p, answer);
+	peer_close(&p);
+}
+
+static void tells_its_rules(void **state)
+{
+	expect_answer(*state, CALL("GetRules"),
+		      "{\"parameters\":{\"nft\":\"table ip tsnatd {\\n\\tset \\\"we?rd\\\"\\n}\\n\"}}");
+}
+
+static void reloads(void **state)
+{
+	struct fixture *f = *state;
+
+	expect_answer(f, CALL("Reload"), "{\"parameters\":{\"needs_restart\":[]}}");
+	f->needs_restart = "records";
+	expect_answer(f, CALL("Reload"), "{\"parameters\":{\"needs_restart\":[\"records\"]}}");
+	assert_int_equal(f->reloads, 2);
+}
+
+static void tells_all_that_is_wrong_with_a_configuration(void **state)
+{
+	struct fixture *f = *state;
+
+	f->bad_line = "x.conf:1: hold: no\xff";
+	expect_answer(f, CALL("Reload"),
+		      "{\"error\":\"" GATEWAY_INTERFACE ".ConfigurationInvalid\",\"parameters\":{\"problems\":["
+		      "\"x.conf:1: hold: no?\",\"the second one\"]}}");
+	assert_int_equal(f->reloads, 1);
+}
+
+/* A socket's peer is who connected, whatever it becomes later. */
+static void only_root_and_the_own_user_may_reload(void **state)
+{
+	static const uid_t nobody = 65534;
+	struct fixture *f = *state;
+	struct peer other, own;
+
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(chmod(f->place.dir, 0755), 0);
+	assert_int_equal(seteuid(nobody), 0);
+	peer_open(&other, f->event, f->place.path);
+	assert_int_equal(seteuid(0), 0);
+	peer_send(&other, CALL("Reload"));
+	peer_expect(&other, "{\"error\":\"org.varlink.service.PermissionDenied\",\"parameters\":{}}");
+	peer_send(&other, CALL("GetRules"));
+	assert_non_null(strstr(peer_next(&other), "{\"parameters\":{\"nft\":"));
+	assert_int_equal(f->reloads, 0);
+
+	assert_int_equal(seteuid(nobody), 0);
+	peer_open(&own, f->event, f->place.path);
+	peer_send(&own, CALL("Reload"));
+	peer_expect(&own, "{\"parameters\":{\"needs_restart\":[]}}");
+	assert_int_equal(seteuid(0), 0);
+	peer_close(&other);
+	peer_close(&own);
 }
 
 /* Listings */
@@ -623,6 +722,8 @@ static void defines_what_it_has(void **state)
 		"method GetStatus(",        "method GetStatistics(",
 		"method Monitor(",          "method ListConnections(",
 		"method ListDestinations(", "error Busy(",
+		"method GetRules(",	    "method Reload(",
+		"error ConfigurationInvalid(",
 		"error Unavailable(",       "type Link (",
 		"type Connection (",        "type Destination (",
 		"type ConnectionState (",
@@ -870,6 +971,67 @@ static void ctl_prints_metrics(void **state)
 	free(o.text.data);
 }
 
+static void ctl_prints_rules(void **state)
+{
+	struct fixture *f = *state;
+
+	expect_output(f, "rules", 0, "table ip tsnatd {\n\tset \"we?rd\"\n}\n");
+	expect_output(f, "rules --json", 0,
+		      "{\"nft\":\"table ip tsnatd {\\n\\tset \\\"we?rd\\\"\\n}\\n\"}\n");
+}
+
+static void ctl_reloads(void **state)
+{
+	struct fixture *f = *state;
+
+	expect_output(f, "reload", 0, "");
+	expect_output(f, "reload --json", 0, "{\"needs_restart\":[]}\n");
+	f->needs_restart = "records";
+	expect_output(f, "reload", 0, "tsnatctl: records changes with a restart only\n");
+	f->bad_line = "x.conf:1: hold: no";
+	expect_output(f, "reload", 2,
+		      "tsnatctl: x.conf:1: hold: no\ntsnatctl: the second one\n"
+		      "tsnatctl: the configuration is not valid; the old one stays\n");
+	expect_in_output(f, "reload --json", 2,
+			 "{\"problems\":[\"x.conf:1: hold: no\",\"the second one\"]}\n");
+	f->bad_line = NULL;
+	f->error = -EIO;
+	expect_output(f, "reload", 1,
+		      "tsnatctl: tsnatd answered " GATEWAY_INTERFACE ".Unavailable: Input/output error\n");
+}
+
+static void ctl_checks_files(void **state)
+{
+	struct fixture *f = *state;
+	char path[sizeof(f->place.dir) + 8], args[200], expected[500];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/conf", f->place.dir);
+	snprintf(args, sizeof(args), "check %s", path);
+	snprintf(expected, sizeof(expected), "tsnatctl: %s: No such file or directory\n", path);
+	expect_output(f, args, 2, expected);
+
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs("hold = 1;\n", file);
+	fflush(file);
+	expect_output(f, args, 0, "");
+	fputs("hold_ = 1;\npolicy = \"x\";\n", file);
+	fclose(file);
+	snprintf(expected, sizeof(expected),
+		 "tsnatctl: %s:2: hold_: there is no such option\n"
+		 "tsnatctl: %s:3: policy: must be one of: repair unify\n",
+		 path, path);
+	expect_output(f, args, 2, expected);
+	snprintf(args, sizeof(args), "check --json %s", path);
+	snprintf(expected, sizeof(expected),
+		 "{\"file\":\"%s\",\"problems\":[\"%s:2: hold_: there is no such option\","
+		 "\"%s:3: policy: must be one of: repair unify\"]}\n",
+		 path, path, path);
+	expect_output(f, args, 2, expected);
+	unlink(path);
+}
+
 static void ctl_says_what_went_wrong(void **state)
 {
 	struct fixture *f = *state;
@@ -902,6 +1064,9 @@ static void ctl_knows_its_usage(void **state)
 		"",
 		"nonsense",
 		"stats stats",
+		"reload x",
+		"check x y",
+		"check --interval 1",
 		"stats --nonsense",
 		"metrics --json",
 		"stats --interval 1",
@@ -968,6 +1133,10 @@ int main(int argc, char **argv)
 		TEST(tells_its_status),
 		TEST(tells_what_is_unavailable),
 		TEST(long_answers_need_more),
+		TEST(tells_its_rules),
+		TEST(reloads),
+		TEST(tells_all_that_is_wrong_with_a_configuration),
+		TEST(only_root_and_the_own_user_may_reload),
 		TEST(lists_no_connections),
 		TEST(lists_connections),
 		TEST(lists_a_hundred_thousand_connections),
@@ -985,6 +1154,9 @@ int main(int argc, char **argv)
 		TEST(ctl_says_when_there_are_more),
 		TEST(ctl_prints_destinations),
 		TEST(ctl_prints_metrics),
+		TEST(ctl_prints_rules),
+		TEST(ctl_reloads),
+		TEST(ctl_checks_files),
 		TEST(ctl_says_what_went_wrong),
 		TEST(ctl_knows_its_usage),
 		TEST(ctl_prints_top),
