@@ -76,7 +76,7 @@ void ctl_close(struct ctl_client *c)
 	c->error_parameters = NULL;
 }
 
-int ctl_send(struct ctl_client *c, const char *method, bool more)
+int ctl_send(struct ctl_client *c, const char *method, struct json_object *parameters, bool more)
 {
 	struct json_object *call = json_object_new_object();
 	const char *text;
@@ -84,6 +84,8 @@ int ctl_send(struct ctl_client *c, const char *method, bool more)
 	ssize_t n;
 
 	json_add_string(call, "method", method);
+	if (parameters)
+		json_object_object_add(call, "parameters", parameters);
 	if (more)
 		json_add_bool(call, "more", true);
 	text = json_object_to_json_string_length(call, JSON_C_TO_STRING_PLAIN, &length);
@@ -214,7 +216,7 @@ int ctl_receive(struct ctl_client *c, struct json_object **ret)
 
 int ctl_call(struct ctl_client *c, const char *method, struct json_object **ret)
 {
-	int r = ctl_send(c, method, false);
+	int r = ctl_send(c, method, NULL, false);
 
 	if (r < 0)
 		return r;
@@ -222,10 +224,10 @@ int ctl_call(struct ctl_client *c, const char *method, struct json_object **ret)
 	return r < 0 ? r : 0;
 }
 
-int ctl_call_more(struct ctl_client *c, const char *method,
+int ctl_call_more(struct ctl_client *c, const char *method, struct json_object *parameters,
 		  int (*fn)(void *user, struct json_object *answer), void *user)
 {
-	int r = ctl_send(c, method, true), more = 1;
+	int r = ctl_send(c, method, parameters, true), more = 1;
 
 	while (r == 0 && more) {
 		struct json_object *answer;

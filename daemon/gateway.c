@@ -256,9 +256,9 @@ static void monitor(struct varlink_call *call, struct json_object *parameters, v
 static void list_connections(struct varlink_call *call, struct json_object *parameters, void *user)
 {
 	struct gateway *g = user;
+	struct json_object *closed = json_object_object_get(parameters, "closed");
 
-	(void)parameters;
-	gateway_list_connections(&g->listings, call);
+	gateway_list_connections(&g->listings, call, json_object_get_boolean(closed));
 }
 
 static void list_destinations(struct varlink_call *call, struct json_object *parameters, void *user)
@@ -373,11 +373,19 @@ static const struct varlink_parameter monitor_parameters[] = {
 	{ 0 },
 };
 
+static const struct varlink_parameter connections_parameters[] = {
+	{ "closed", json_type_boolean, true },
+	{ 0 },
+};
+
 static const struct varlink_method methods[] = {
 	{ .name = "GetStatus", .run = get_status },
 	{ .name = "GetStatistics", .run = get_statistics },
 	{ .name = "Monitor", .run = monitor, .parameters = monitor_parameters, .needs_more = true },
-	{ .name = "ListConnections", .run = list_connections, .needs_more = true },
+	{ .name = "ListConnections",
+	  .run = list_connections,
+	  .parameters = connections_parameters,
+	  .needs_more = true },
 	{ .name = "ListDestinations", .run = list_destinations, .needs_more = true },
 	{ .name = "GetRules", .run = get_rules },
 	{ .name = "Reload", .run = reload },

@@ -158,22 +158,23 @@ int ctl_stats(const struct ctl_options *o)
 
 /* The command line */
 
+enum { HAS_JSON = 1, HAS_INTERVAL = 2, HAS_FILE = 4, HAS_ALL = 8 };
+
 static const struct subcommand {
 	const char *name;
 	int (*run)(const struct ctl_options *o);
-	bool has_json, has_interval, has_file;
+	unsigned int has;
 	const char *text;
 } subcommands[] = {
-	{ "status", ctl_status, true, false, false, "what runs, and what is wrong" },
-	{ "stats", ctl_stats, true, false, false, "all counters" },
-	{ "connections", ctl_connections, true, false, false, "connections that are remembered" },
-	{ "destinations", ctl_destinations, true, false, false, "servers they go to" },
-	{ "top", ctl_top, true, true, false, "counters and servers as they change; q ends it" },
-	{ "metrics", ctl_metrics, false, false, false,
-	  "everything for Prometheus and the like, as OpenMetrics" },
-	{ "rules", ctl_rules, true, false, false, "its nft rules, as text for nft(8)" },
-	{ "check", ctl_check, true, false, true, "look for what is wrong in a configuration FILE" },
-	{ "reload", ctl_reload, true, false, false, "have it read its configuration again" },
+	{ "status", ctl_status, HAS_JSON, "what runs, and what is wrong" },
+	{ "stats", ctl_stats, HAS_JSON, "all counters" },
+	{ "connections", ctl_connections, HAS_JSON | HAS_ALL, "open connections" },
+	{ "destinations", ctl_destinations, HAS_JSON, "servers, of all connections that are remembered" },
+	{ "top", ctl_top, HAS_JSON | HAS_INTERVAL, "counters and servers as they change; q ends it" },
+	{ "metrics", ctl_metrics, 0, "everything for Prometheus and the like, as OpenMetrics" },
+	{ "rules", ctl_rules, HAS_JSON, "its nft rules, as text for nft(8)" },
+	{ "check", ctl_check, HAS_JSON | HAS_FILE, "look for what is wrong in a configuration FILE" },
+	{ "reload", ctl_reload, HAS_JSON, "have it read its configuration again" },
 };
 
 static void print_help(void)
@@ -185,6 +186,7 @@ static void print_help(void)
 	       "  --json              print JSON, one object\n"
 	       "  --socket PATH       default: %s\n"
 	       "  --interval SECONDS  of top; default: %d\n"
+	       "  --all               of connections: those that are over, too\n"
 	       "  --help              print this\n"
 	       "  --version           print the version\n"
 	       "\n"
@@ -236,18 +238,22 @@ static int parse_subcommand(int argc, char **argv, struct ctl_options *o,
 			    const struct subcommand **ret)
 {
 	const struct subcommand *s;
+	int arguments;
 
 	if (optind == argc)
 		return usage("a subcommand is missing");
 	s = find_subcommand(argv[optind]);
 	if (!s)
 		return usage("there is no subcommand '%s'", argv[optind]);
-	if (optind + 1 + s->has_file < argc)
-		return usage("'%s' is one argument too many", argv[optind + 1 + s->has_file]);
-	if (o->json && !s->has_json)
+	arguments = s->has & HAS_FILE ? 1 : 0;
+	if (optind + 1 + arguments < argc)
+		return usage("'%s' is one argument too many", argv[optind + 1 + arguments]);
+	if (o->json && !(s->has & HAS_JSON))
 		return usage("%s has no --json", s->name);
-	if (o->interval_s && !s->has_interval)
+	if (o->interval_s && !(s->has & HAS_INTERVAL))
 		return usage("%s has no --interval", s->name);
+	if (o->all && !(s->has & HAS_ALL))
+		return usage("%s has no --all", s->name);
 	o->file = optind + 1 < argc ? argv[optind + 1] : NULL;
 	*ret = s;
 	return 0;
@@ -268,6 +274,7 @@ int main(int argc, char **argv)
 		{ "json", no_argument, NULL, 'j' },
 		{ "socket", required_argument, NULL, 's' },
 		{ "interval", required_argument, NULL, 'i' },
+		{ "all", no_argument, NULL, 'a' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'v' },
 		{ 0 },
@@ -288,6 +295,9 @@ int main(int argc, char **argv)
 			if (!parse_interval(optarg, &o.interval_s))
 				return usage("--interval is %d to %d seconds",
 					     GATEWAY_INTERVAL_MIN_S, GATEWAY_INTERVAL_MAX_S);
+			break;
+		case 'a':
+			o.all = true;
 			break;
 		case 'h':
 			print_help();

@@ -17,6 +17,7 @@
 
 #define CALL(method) "{\"method\":\"" GATEWAY_INTERFACE "." method "\"}"
 #define CALL_MORE(method) "{\"method\":\"" GATEWAY_INTERFACE "." method "\",\"more\":true}"
+#define LIST_ALL "{\"method\":\"" GATEWAY_INTERFACE ".ListConnections\",\"parameters\":{\"closed\":true},\"more\":true}"
 #define NOW_MS 5000000u
 
 struct fixture {
@@ -587,9 +588,33 @@ static void lists_connections(void **state)
 
 	f->connections = 1000;
 	assert_int_equal(
-		list(f, CALL_MORE("ListConnections"), "connections", expect_connection, &truncated),
+		list(f, LIST_ALL, "connections", expect_connection, &truncated),
 		999);
 	assert_false(truncated);
+}
+
+static void expect_open(size_t i, struct json_object *row)
+{
+	(void)i;
+	assert_string_not_equal(json_object_get_string(json_object_object_get(row, "state")), "closed");
+}
+
+static void lists_open_connections_unless_asked_for_all(void **state)
+{
+	struct fixture *f = *state;
+	bool truncated;
+
+	f->connections = 100;
+	assert_int_equal(list(f, CALL_MORE("ListConnections"), "connections", expect_open, &truncated), 97);
+	assert_int_equal(list(f,
+			      "{\"method\":\"" GATEWAY_INTERFACE
+			      ".ListConnections\",\"parameters\":{\"closed\":null},\"more\":true}",
+			      "connections", expect_open, &truncated),
+			 97);
+	expect_error(f,
+		     "{\"method\":\"" GATEWAY_INTERFACE
+		     ".ListConnections\",\"parameters\":{\"closed\":1},\"more\":true}",
+		     "org.varlink.service.InvalidParameter");
 }
 
 static void lists_a_hundred_thousand_connections(void **state)
@@ -598,7 +623,7 @@ static void lists_a_hundred_thousand_connections(void **state)
 	bool truncated;
 
 	f->connections = 100000;
-	assert_int_equal(list(f, CALL_MORE("ListConnections"), "connections", NULL, &truncated),
+	assert_int_equal(list(f, LIST_ALL, "connections", NULL, &truncated),
 			 99999);
 	assert_false(truncated);
 }
@@ -609,7 +634,7 @@ static void says_when_there_are_more_connections(void **state)
 	bool truncated;
 
 	f->connections = 2 * GATEWAY_CONNECTIONS_MAX;
-	assert_int_equal(list(f, CALL_MORE("ListConnections"), "connections", NULL, &truncated),
+	assert_int_equal(list(f, LIST_ALL, "connections", NULL, &truncated),
 			 GATEWAY_CONNECTIONS_MAX);
 	assert_true(truncated);
 	/* nor does it look at the rest */
@@ -645,7 +670,7 @@ static void limits_listings(void **state)
 	f->connections = 10000;
 	for (int i = 0; i < GATEWAY_LISTINGS_MAX; i++) {
 		peer_open(&p[i], f->event, f->place.path);
-		peer_send(&p[i], CALL_MORE("ListConnections"));
+		peer_send(&p[i], LIST_ALL);
 		peer_run_server(f->event);
 	}
 	expect_error(f, CALL_MORE("ListDestinations"), GATEWAY_INTERFACE ".Busy");
@@ -653,7 +678,7 @@ static void limits_listings(void **state)
 	assert_int_equal(read_listing(&p[0], "connections", expect_connection, &truncated), 9999);
 	peer_close(&p[1]);
 	peer_run_server(f->event);
-	assert_int_equal(list(f, CALL_MORE("ListConnections"), "connections", NULL, &truncated),
+	assert_int_equal(list(f, LIST_ALL, "connections", NULL, &truncated),
 			 9999);
 	peer_close(&p[0]);
 	for (int i = 2; i < GATEWAY_LISTINGS_MAX; i++)
@@ -917,9 +942,13 @@ static void ctl_prints_a_hundred_thousand_connections(void **state)
 	f->connections = 100000;
 	o = run_tsnatctl(f, "connections");
 	assert_int_equal(o.status, 0);
+	assert_int_equal(lines(&o), 99997);
+	free(o.text.data);
+	o = run_tsnatctl(f, "connections --all");
+	assert_int_equal(o.status, 0);
 	assert_int_equal(lines(&o), 99999);
 	free(o.text.data);
-	o = run_tsnatctl(f, "connections --json");
+	o = run_tsnatctl(f, "connections --all --json");
 	assert_int_equal(o.status, 0);
 	json = json_tokener_parse(o.text.data);
 	assert_int_equal(json_object_array_length(json_object_object_get(json, "connections")),
@@ -1069,6 +1098,7 @@ static void ctl_knows_its_usage(void **state)
 		"check --interval 1",
 		"stats --nonsense",
 		"metrics --json",
+		"metrics --all",
 		"stats --interval 1",
 		"top --interval 0",
 		"top --interval 3601",
@@ -1078,7 +1108,7 @@ static void ctl_knows_its_usage(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
 		expect_in_output(*state, wrong[i], 2, "tsnatctl: ");
-	expect_in_output(*state, "--help", 0, "  connections   connections that are remembered\n");
+	expect_in_output(*state, "--help", 0, "  connections   open connections\n");
 	expect_in_output(*state, "stats --version", 0, "tsnatctl ");
 }
 
@@ -1139,6 +1169,7 @@ int main(int argc, char **argv)
 		TEST(only_root_and_the_own_user_may_reload),
 		TEST(lists_no_connections),
 		TEST(lists_connections),
+		TEST(lists_open_connections_unless_asked_for_all),
 		TEST(lists_a_hundred_thousand_connections),
 		TEST(says_when_there_are_more_connections),
 		TEST(lists_destinations),
