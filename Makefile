@@ -14,11 +14,11 @@ CFLAGS ?= -O2 -g
 ALL_CFLAGS = -std=gnu17 $(WARN) -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I$(B) -Idaemon $(CFLAGS) $(SAN)
 
 DAEMON_PKGS := zlib libnfnetlink libbpf libmnl libnftnl libnetfilter_queue libnetfilter_conntrack libsystemd libconfig json-c
-CTL_PKGS := libsystemd json-c
+CTL_PKGS := libconfig json-c
 
-# tsnatctl is tsnatctl.c, ctl_*.c and the interface's text; the daemon is everything else
+# tsnatctl is tsnatctl.c, ctl_*.c, the interface's text and what reads a configuration; the daemon is everything but the first two
 SOURCES := $(basename $(notdir $(wildcard daemon/*.c)))
-CTL_OBJS := $(filter tsnatctl ctl_%,$(SOURCES)) gateway_idl
+CTL_OBJS := $(filter tsnatctl ctl_%,$(SOURCES)) gateway_idl config log
 DAEMON_OBJS := $(filter-out tsnatctl ctl_%,$(SOURCES))
 
 all: $(B)/tsnatd $(B)/tsnatctl

@@ -14,9 +14,14 @@
 struct ctl_options {
 	const char *socket;
 	bool json;
+	bool all; /* connections that are over, too */
 	bool aligned; /* for people: standard output is a terminal */
 	unsigned int interval_s;
+	const char *file; /* an argument, or NULL */
 };
+
+/* What is not valid is the user's to mend: wrong usage, or a wrong configuration. */
+#define CTL_EXIT_INVALID 2
 
 int ctl_status(const struct ctl_options *o);
 int ctl_stats(const struct ctl_options *o);
@@ -24,6 +29,9 @@ int ctl_connections(const struct ctl_options *o);
 int ctl_destinations(const struct ctl_options *o);
 int ctl_top(const struct ctl_options *o);
 int ctl_metrics(const struct ctl_options *o);
+int ctl_check(const struct ctl_options *o);
+int ctl_reload(const struct ctl_options *o);
+int ctl_rules(const struct ctl_options *o);
 
 /* Tell the client's problem. Returns EXIT_FAILURE. */
 int ctl_failed(const struct ctl_client *c);

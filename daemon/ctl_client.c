@@ -70,9 +70,13 @@ void ctl_close(struct ctl_client *c)
 	c->fd = -1;
 	free(c->in.data);
 	c->in = (struct buffer){ 0 };
+	free(c->error);
+	c->error = NULL;
+	json_object_put(c->error_parameters);
+	c->error_parameters = NULL;
 }
 
-int ctl_send(struct ctl_client *c, const char *method, bool more)
+int ctl_send(struct ctl_client *c, const char *method, struct json_object *parameters, bool more)
 {
 	struct json_object *call = json_object_new_object();
 	const char *text;
@@ -80,6 +84,8 @@ int ctl_send(struct ctl_client *c, const char *method, bool more)
 	ssize_t n;
 
 	json_add_string(call, "method", method);
+	if (parameters)
+		json_object_object_add(call, "parameters", parameters);
 	if (more)
 		json_add_bool(call, "more", true);
 	text = json_object_to_json_string_length(call, JSON_C_TO_STRING_PLAIN, &length);
@@ -168,6 +174,10 @@ static int fail_error(struct ctl_client *c, const char *error, struct json_objec
 {
 	const char *reason = parameters ? json_get_string(parameters, "reason") : NULL;
 
+	free(c->error);
+	json_object_put(c->error_parameters);
+	c->error = strdup(error);
+	c->error_parameters = json_object_get(parameters);
 	return fail(c, -EREMOTEIO, "tsnatd answered %s%s%s", error, reason ? ": " : "",
 		    reason ? reason : "");
 }
@@ -206,7 +216,7 @@ int ctl_receive(struct ctl_client *c, struct json_object **ret)
 
 int ctl_call(struct ctl_client *c, const char *method, struct json_object **ret)
 {
-	int r = ctl_send(c, method, false);
+	int r = ctl_send(c, method, NULL, false);
 
 	if (r < 0)
 		return r;
@@ -214,10 +224,10 @@ int ctl_call(struct ctl_client *c, const char *method, struct json_object **ret)
 	return r < 0 ? r : 0;
 }
 
-int ctl_call_more(struct ctl_client *c, const char *method,
+int ctl_call_more(struct ctl_client *c, const char *method, struct json_object *parameters,
 		  int (*fn)(void *user, struct json_object *answer), void *user)
 {
-	int r = ctl_send(c, method, true), more = 1;
+	int r = ctl_send(c, method, parameters, true), more = 1;
 
 	while (r == 0 && more) {
 		struct json_object *answer;

@@ -18,13 +18,16 @@ struct ctl_client {
 	struct buffer in;
 	const sigset_t *wait_mask; /* blocked while waiting, and other signals end that; or NULL */
 	char problem[512];         /* after a failure: what to tell the user */
+	char *error;		   /* the error that was the last answer, or NULL, ... */
+	struct json_object *error_parameters; /* ... and its parameters */
 };
 
 /* All return 0 or -errno, and on failure set problem. */
 int ctl_open(struct ctl_client *c, const char *path, const sigset_t *wait_mask);
 void ctl_close(struct ctl_client *c);
 
-int ctl_send(struct ctl_client *c, const char *method, bool more);
+/* Takes over PARAMETERS, or NULL for none. */
+int ctl_send(struct ctl_client *c, const char *method, struct json_object *parameters, bool more);
 /*
  * The parameters of the next answer. Returns 1 when more answers follow. An error as answer is
  * -EREMOTEIO.
@@ -33,6 +36,6 @@ int ctl_receive(struct ctl_client *c, struct json_object **ret);
 
 /* A method with one answer. */
 int ctl_call(struct ctl_client *c, const char *method, struct json_object **ret);
-/* A method with several: FN is called for each, until it returns something else than 0. */
-int ctl_call_more(struct ctl_client *c, const char *method,
+/* A method with several: FN is called for each, until it returns something else than 0. Takes over PARAMETERS, or NULL. */
+int ctl_call_more(struct ctl_client *c, const char *method, struct json_object *parameters,
 		  int (*fn)(void *user, struct json_object *answer), void *user);

@@ -15,7 +15,8 @@
  * and what is printed is whole.
  */
 struct list {
-	const char *field; /* of the answers */
+	const char *field;		/* of the answers */
+	struct json_object *parameters; /* of the call, which takes it over; or NULL */
 	void (*add)(void *user, struct json_object *row);
 	void *user;
 	bool truncated;
@@ -47,7 +48,9 @@ static int run_list(const struct ctl_options *o, const char *method, struct list
 	int r = ctl_open(&client, o->socket, NULL);
 
 	if (r >= 0)
-		r = ctl_call_more(&client, method, take_rows, l);
+		r = ctl_call_more(&client, method, l->parameters, take_rows, l);
+	else
+		json_object_put(l->parameters);
 	if (r < 0)
 		ctl_failed(&client);
 	ctl_close(&client);
@@ -72,13 +75,13 @@ static void add_json(void *user, struct json_object *row)
 }
 
 /* One object, with a line for each row. */
-static int list_json(const struct ctl_options *o, const char *method, const char *field)
+static int list_json(const struct ctl_options *o, const char *method, const char *field, struct json_object *parameters)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t length;
 	struct json_rows rows = { .file = check_memory(open_memstream(&text, &length)),
 				  .separator = "" };
-	struct list l = { .field = field, .add = add_json, .user = &rows };
+	struct list l = { .field = field, .parameters = parameters, .add = add_json, .user = &rows };
 	int r = run_list(o, method, &l);
 
 	fclose(rows.file);
@@ -134,6 +137,16 @@ static void add_connection(void *user, struct json_object *row)
 	table_add_number(t, json_get_number(row, "idle_ms"));
 }
 
+/* Most records are of connections that are over: they come when asked for. */
+static struct json_object *connections_parameters(const struct ctl_options *o)
+{
+	struct json_object *parameters = o->all ? json_object_new_object() : NULL;
+
+	if (parameters)
+		json_add_bool(parameters, "closed", true);
+	return parameters;
+}
+
 int ctl_connections(const struct ctl_options *o)
 {
 	struct table t;
@@ -141,7 +154,8 @@ int ctl_connections(const struct ctl_options *o)
 	int r;
 
 	if (o->json)
-		return list_json(o, GATEWAY_INTERFACE ".ListConnections", "connections");
+		return list_json(o, GATEWAY_INTERFACE ".ListConnections", "connections", connections_parameters(o));
+	l.parameters = connections_parameters(o);
 	table_init(&t, connection_columns, ARRAY_SIZE(connection_columns));
 	r = run_list(o, GATEWAY_INTERFACE ".ListConnections", &l);
 	if (r >= 0) {
@@ -193,7 +207,7 @@ int ctl_fetch_destinations(struct ctl_client *c, struct ctl_destinations *ret)
 {
 	struct ctl_destinations d = { 0 };
 	struct list l = { .field = "destinations", .add = add_destination, .user = &d };
-	int r = ctl_call_more(c, GATEWAY_INTERFACE ".ListDestinations", take_rows, &l);
+	int r = ctl_call_more(c, GATEWAY_INTERFACE ".ListDestinations", NULL, take_rows, &l);
 
 	if (r < 0) {
 		ctl_free_destinations(&d);
@@ -235,7 +249,7 @@ int ctl_destinations(const struct ctl_options *o)
 	int r;
 
 	if (o->json)
-		return list_json(o, GATEWAY_INTERFACE ".ListDestinations", "destinations");
+		return list_json(o, GATEWAY_INTERFACE ".ListDestinations", "destinations", NULL);
 	r = ctl_open(&client, o->socket, NULL);
 	if (r >= 0)
 		r = ctl_fetch_destinations(&client, &d);

@@ -80,8 +80,11 @@ void daemon_start_mappings(struct daemon *d);
 struct datapath_config daemon_datapath_config(const struct config *c, const struct tsclock *clock);
 /* The configuration's policy and limits, to every part that has them. */
 int daemon_apply_policy(struct daemon *d);
-/* Read the configuration again. One that is not valid is reported, and the old one stays. */
-void daemon_reload(struct daemon *d);
+/*
+ * Read the configuration again, and tell the service manager meanwhile. REPORT (or NULL) hears what the log does. Returns 0, -EINVAL
+ * when it is not valid and the old one stays, -EIO when the datapath did not take it.
+ */
+int daemon_reload(struct daemon *d, const struct reload_report *report);
 /* For config_load(). */
 void daemon_report_problem(void *user, const char *line);
 

@@ -3,7 +3,9 @@
  * daemon_reload.c - what the configuration means to a running daemon, at its start and when it is read again.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
+#include <systemd/sd-daemon.h>
 
 #include "daemon.h"
 #include "log.h"
@@ -46,43 +48,76 @@ int daemon_apply_policy(struct daemon *d)
 	return 0;
 }
 
-/* What a running daemon cannot change is named, and stays. */
-static void keep_what_needs_restart(struct config *new, const struct config *old)
+/* What a running daemon cannot change. The words and paths are compared whole: what is behind their end is zero. */
+#define FIXED(field) { #field, offsetof(struct config, field), sizeof(((struct config *)0)->field) }
+static const struct {
+	const char *name; /* of the option */
+	size_t offset, size;
+} fixed[] = {
+	FIXED(datapath), FIXED(decide),	   FIXED(rules),     FIXED(queue_num),	 FIXED(queues), FIXED(records),
+	FIXED(mark_mask), FIXED(state_dir), FIXED(runtime_dir), FIXED(pin_dir), FIXED(conntrack_events),
+};
+
+/* It is named, and stays as it is. */
+static void keep_what_needs_restart(struct config *new, const struct config *old, const struct reload_report *report)
 {
-	if (new->datapath != old->datapath || new->decide != old->decide || new->rules != old->rules ||
-	    new->queue_num != old->queue_num || new->queues != old->queues || new->records != old->records || new->mark_mask != old->mark_mask ||
-	    strcmp(new->state_dir, old->state_dir) != 0 || strcmp(new->runtime_dir, old->runtime_dir) != 0 ||
-	    strcmp(new->pin_dir, old->pin_dir) != 0)
-		log_warn("reload: datapath, decide, rules, queues, marks, records and directories change with a restart only");
-	new->datapath = old->datapath;
-	new->decide = old->decide;
-	new->rules = old->rules;
-	new->queue_num = old->queue_num;
-	new->queues = old->queues;
-	new->records = old->records;
-	new->mark_mask = old->mark_mask;
-	memcpy(new->state_dir, old->state_dir, sizeof(new->state_dir));
-	memcpy(new->runtime_dir, old->runtime_dir, sizeof(new->runtime_dir));
-	memcpy(new->pin_dir, old->pin_dir, sizeof(new->pin_dir));
+	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++) {
+		void *to = (char *)new + fixed[i].offset;
+		const void *from = (const char *)old + fixed[i].offset;
+
+		if (memcmp(to, from, fixed[i].size) == 0)
+			continue;
+		memcpy(to, from, fixed[i].size);
+		log_warn("reload: %s changes with a restart only", fixed[i].name);
+		if (report)
+			report->needs_restart(report->user, fixed[i].name);
+	}
 }
 
-void daemon_reload(struct daemon *d)
+/* One line to the log, and to whoever asked for the reload. */
+static void report_invalid(void *user, const char *line)
+{
+	const struct reload_report *report = user;
+
+	log_err("%s", line);
+	if (report)
+		report->problem(report->user, line);
+}
+
+static int read_again(struct daemon *d, const struct reload_report *report)
 {
 	enum config_action action;
 	struct config new;
 	const char *link, *error;
 	int r;
 
-	if (config_load(&new, &action, d->argc, d->argv, daemon_report_problem, NULL) < 0) {
+	if (config_load(&new, &action, d->argc, d->argv, report_invalid, (void *)report) < 0) {
 		log_err("reload: the configuration is not valid; the old one stays");
-		return;
+		return -EINVAL;
 	}
-	keep_what_needs_restart(&new, &d->cfg);
+	keep_what_needs_restart(&new, &d->cfg, report);
 	d->cfg = new;
-	daemon_apply_policy(d);
+	if (daemon_apply_policy(d) < 0)
+		return -EIO;
+	/* an interface that cannot be attached is a problem of the status, too, and no reason to go back */
 	r = attachments_update(&d->attachments, &d->cfg, &link, &error);
 	if (r < 0)
 		log_err("reload: %s: %s (%s)", link, error, strerror(-r));
 	saver_kick(d->saver);
 	log_info("reloaded");
+	return 0;
+}
+
+int daemon_reload(struct daemon *d, const struct reload_report *report)
+{
+	struct timespec now;
+	int r;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
+		   (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000);
+	r = read_again(d, report);
+	/* ready again, whatever came of it: the old configuration works on */
+	sd_notify(0, "READY=1");
+	return r;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gateway.h"
 #include "gateway_idl.h"
@@ -12,7 +13,7 @@
 #include "util.h"
 #include "varlink.h"
 
-#define SOCKET_MODE 0666 /* what it tells is no secret, and nobody can change anything */
+#define SOCKET_MODE 0666 /* what it tells is no secret; who may change something is asked for each call */
 #define MONITOR_ACCURACY_USEC 10000
 
 struct gateway {
@@ -26,7 +27,7 @@ struct gateway {
 /*
  * Texts that came from elsewhere: the name of an interface may hold any byte, JSON must be UTF-8.
  */
-static struct json_object *text_json(const char *text)
+static struct json_object *printable_json(const char *text, const char *besides)
 {
 	struct json_object *o;
 	char *copy = strdup(text ? text : "");
@@ -34,11 +35,21 @@ static struct json_object *text_json(const char *text)
 	if (!copy)
 		return NULL;
 	for (char *p = copy; *p; p++)
-		if (*p < ' ' || *p > '~')
+		if ((*p < ' ' || *p > '~') && !strchr(besides, *p))
 			*p = '?';
 	o = json_object_new_string(copy);
 	free(copy);
 	return o;
+}
+
+static struct json_object *text_json(const char *text)
+{
+	return printable_json(text, "");
+}
+
+static struct json_object *lines_json(const char *text)
+{
+	return printable_json(text, "\n\t");
 }
 
 static void add_text(struct json_object *o, const char *key, const char *text)
@@ -245,9 +256,9 @@ static void monitor(struct varlink_call *call, struct json_object *parameters, v
 static void list_connections(struct varlink_call *call, struct json_object *parameters, void *user)
 {
 	struct gateway *g = user;
+	struct json_object *closed = json_object_object_get(parameters, "closed");
 
-	(void)parameters;
-	gateway_list_connections(&g->listings, call);
+	gateway_list_connections(&g->listings, call, json_object_get_boolean(closed));
 }
 
 static void list_destinations(struct varlink_call *call, struct json_object *parameters, void *user)
@@ -258,6 +269,103 @@ static void list_destinations(struct varlink_call *call, struct json_object *par
 	gateway_list_destinations(&g->listings, call);
 }
 
+/* Rules */
+
+static int rules_text(struct gateway *g, char **ret)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t length;
+	FILE *f = open_memstream(&text, &length);
+	int r;
+
+	if (!f)
+		return -ENOMEM;
+	r = g->source->rules(g->source_user, f);
+	if (fclose(f) != 0 && r >= 0)
+		r = -ENOMEM;
+	if (r < 0)
+		return r;
+	*ret = text;
+	text = NULL;
+	return 0;
+}
+
+static void get_rules(struct varlink_call *call, struct json_object *parameters, void *user)
+{
+	_cleanup_free_ char *text = NULL;
+	struct json_object *o;
+	int r = rules_text(user, &text);
+
+	(void)parameters;
+	if (r < 0) {
+		gateway_unavailable(call, r);
+		return;
+	}
+	o = json_object_new_object();
+	json_object_object_add(o, "nft", lines_json(text));
+	varlink_reply(call, o);
+}
+
+/* Reload */
+
+static void add_line(void *user, const char *line)
+{
+	json_object_array_add(user, text_json(line));
+}
+
+struct reload_lines {
+	struct json_object *problems, *needs_restart;
+};
+
+static void add_reload_problem(void *user, const char *line)
+{
+	add_line(((struct reload_lines *)user)->problems, line);
+}
+
+static void add_needs_restart(void *user, const char *option)
+{
+	add_line(((struct reload_lines *)user)->needs_restart, option);
+}
+
+static void answer_reload(struct varlink_call *call, int r, const struct reload_lines *lines)
+{
+	struct json_object *o = json_object_new_object();
+
+	if (r == -EINVAL) {
+		json_object_object_add(o, "problems", json_object_get(lines->problems));
+		varlink_error(call, GATEWAY_INTERFACE ".ConfigurationInvalid", o);
+	} else if (r < 0) {
+		json_object_put(o);
+		gateway_unavailable(call, r);
+	} else {
+		json_object_object_add(o, "needs_restart", json_object_get(lines->needs_restart));
+		varlink_reply(call, o);
+	}
+}
+
+/* As systemd's own services do: root may, and the user that the service runs as. */
+static bool may_reload(const struct varlink_call *call)
+{
+	const uid_t uid = varlink_call_uid(call);
+
+	return uid == 0 || uid == geteuid();
+}
+
+static void reload(struct varlink_call *call, struct json_object *parameters, void *user)
+{
+	struct gateway *g = user;
+	struct reload_lines lines = { json_object_new_array(), json_object_new_array() };
+	const struct reload_report report = { add_reload_problem, add_needs_restart, &lines };
+
+	(void)parameters;
+	if (may_reload(call))
+		answer_reload(call, g->source->reload(g->source_user, &report), &lines);
+	else
+		varlink_permission_denied(call);
+	json_object_put(lines.problems);
+	json_object_put(lines.needs_restart);
+}
+
 /* The interface */
 
 static const struct varlink_parameter monitor_parameters[] = {
@@ -265,12 +373,22 @@ static const struct varlink_parameter monitor_parameters[] = {
 	{ 0 },
 };
 
+static const struct varlink_parameter connections_parameters[] = {
+	{ "closed", json_type_boolean, true },
+	{ 0 },
+};
+
 static const struct varlink_method methods[] = {
 	{ .name = "GetStatus", .run = get_status },
 	{ .name = "GetStatistics", .run = get_statistics },
 	{ .name = "Monitor", .run = monitor, .parameters = monitor_parameters, .needs_more = true },
-	{ .name = "ListConnections", .run = list_connections, .needs_more = true },
+	{ .name = "ListConnections",
+	  .run = list_connections,
+	  .parameters = connections_parameters,
+	  .needs_more = true },
 	{ .name = "ListDestinations", .run = list_destinations, .needs_more = true },
+	{ .name = "GetRules", .run = get_rules },
+	{ .name = "Reload", .run = reload },
 	{ 0 },
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * gateway.h - the varlink interface io.tsnatd.Gateway: what the daemon tells about itself.
+ * gateway.h - the varlink interface io.tsnatd.Gateway: what the daemon tells about itself, and the reload.
  *
  * It knows varlink and the shape of the answers; where the numbers come from is behind
  * gateway_source.
@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <systemd/sd-event.h>
 
 #include "core/counters.h"
@@ -49,6 +50,13 @@ struct gateway_destination {
 };
 typedef int gateway_destination_fn(void *user, const struct gateway_destination *d);
 
+/* Who hears what came of a reload, a call per line. */
+struct reload_report {
+	void (*problem)(void *user, const char *line); /* what makes the configuration invalid, as FILE:LINE: KEY: WHY */
+	void (*needs_restart)(void *user, const char *option); /* was changed, but keeps its old value until then */
+	void *user;
+};
+
 /*
  * Called from the main loop; they must not block. All return 0 or -errno. each_* call FN for all
  * there is until it returns something else than 0, and then return that.
@@ -60,10 +68,14 @@ struct gateway_source {
 	int (*each_connection)(void *user, gateway_connection_fn *fn, void *fn_user);
 	int (*each_destination)(void *user, gateway_destination_fn *fn, void *fn_user);
 	uint32_t (*now_ms)(void *user); /* boot clock, for ages */
+	/* The nft rules as text for nft(8). */
+	int (*rules)(void *user, FILE *f);
+	/* -EINVAL: the configuration is not valid and the old one stays; REPORT knows why. */
+	int (*reload)(void *user, const struct reload_report *report);
 };
 
 /*
- * Listen on PATH (mode 0666: it is read-only). A socket that an earlier run left behind is
+ * Listen on PATH (mode 0666: who may reload is asked for each call). A socket that an earlier run left behind is
  * replaced, a socket that somebody answers on is not: -EADDRINUSE.
  */
 int gateway_new(struct gateway **ret, sd_event *event, const char *path,

@@ -30,6 +30,7 @@ struct listing {
 	uint32_t now_ms;
 	char *rows;
 	size_t count, capacity, next;
+	bool closed; /* list connections that are over, too */
 	bool truncated;
 	int error;
 };
@@ -91,14 +92,19 @@ static struct json_object *destination_json(const void *row)
 	return o;
 }
 
+static bool is_closed(uint32_t state)
+{
+	const uint32_t fins = RECORD_FIN_OUT | RECORD_FIN_IN;
+
+	return state & RECORD_RESET || (state & fins) == fins;
+}
+
 /* As in the definition of ConnectionState. */
 static const char *state_name(uint32_t state)
 {
-	uint32_t fins = state & (RECORD_FIN_OUT | RECORD_FIN_IN);
-
-	if (state & RECORD_RESET || fins == (RECORD_FIN_OUT | RECORD_FIN_IN))
+	if (is_closed(state))
 		return "closed";
-	if (fins)
+	if (state & (RECORD_FIN_OUT | RECORD_FIN_IN))
 		return "closing";
 	if (state & RECORD_ESTABLISHED)
 		return "established";
@@ -137,7 +143,7 @@ static int collect_connection(void *user, const struct tuple *t, const struct re
 	struct listing *l = user;
 	struct connection_row *row;
 
-	if (r->state & RECORD_DEAD)
+	if (r->state & RECORD_DEAD || (is_closed(r->state) && !l->closed))
 		return 0;
 	row = listing_add(l);
 	if (!row)
@@ -229,7 +235,7 @@ static void listing_start(struct listing *l, struct varlink_call *call, int r)
 	varlink_keep(call, l, listing_resume, listing_free);
 }
 
-void gateway_list_connections(struct gateway_listings *listings, struct varlink_call *call)
+void gateway_list_connections(struct gateway_listings *listings, struct varlink_call *call, bool closed)
 {
 	struct listing *l = listing_new(listings, call);
 
@@ -239,6 +245,7 @@ void gateway_list_connections(struct gateway_listings *listings, struct varlink_
 	l->row_size = sizeof(struct connection_row);
 	l->limit = GATEWAY_CONNECTIONS_MAX;
 	l->row_json = connection_json;
+	l->closed = closed;
 	listing_start(
 		l, call,
 		listings->source->each_connection(listings->source_user, collect_connection, l));

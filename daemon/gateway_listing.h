@@ -20,8 +20,8 @@ struct gateway_listings {
 	unsigned int active;
 };
 
-/* Answer the call. LISTINGS must outlive it. */
-void gateway_list_connections(struct gateway_listings *listings, struct varlink_call *call);
+/* Answer the call. LISTINGS must outlive it. CLOSED: with the connections that are over. */
+void gateway_list_connections(struct gateway_listings *listings, struct varlink_call *call, bool closed);
 void gateway_list_destinations(struct gateway_listings *listings, struct varlink_call *call);
 
 /* The answer of a method that could not find out, by a negative errno. */

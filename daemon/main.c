@@ -216,16 +216,11 @@ static int start_rules(struct daemon *d)
 static int on_signal(sd_event_source *s, const struct signalfd_siginfo *si, void *user)
 {
 	struct daemon *d = user;
-	struct timespec now;
 
 	(void)s;
 	if (si->ssi_signo != SIGHUP)
 		return sd_event_exit(d->event, 0);
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
-		   (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000);
-	daemon_reload(d);
-	sd_notify(0, "READY=1");
+	daemon_reload(d, NULL);
 	return 0;
 }
 

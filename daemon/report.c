@@ -5,15 +5,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/siphash.h"
 #include "daemon.h"
+#include "gateway_names.h"
 #include "util.h"
 
-#ifndef VERSION
-#define VERSION "unknown"
-#endif
-
 #define PROBLEMS_MAX 16
-#define DESTINATIONS_MAX 4096
+/* One more than a listing takes: it says then that there are more. */
+#define DESTINATIONS_MAX (GATEWAY_DESTINATIONS_MAX + 1)
 
 static int report_statistics(void *user, uint64_t ret[COUNTER_COUNT])
 {
@@ -109,43 +108,29 @@ static int report_status(void *user, struct gateway_status *ret)
 	return 0;
 }
 
-struct connections_to {
-	gateway_connection_fn *fn;
-	void *user;
-};
-
-/* Closed connections have records, too, but they are no connections any more. */
-static int open_connection(void *user, const struct tuple *t, const struct record *r)
-{
-	const struct connections_to *to = user;
-	const uint32_t fins = RECORD_FIN_OUT | RECORD_FIN_IN;
-
-	if ((r->state & fins) == fins || r->state & RECORD_RESET)
-		return 0;
-	return to->fn(to->user, t, r);
-}
-
 static int report_connections(void *user, gateway_connection_fn *fn, void *fn_user)
 {
 	struct daemon *d = user;
-	struct connections_to to = { fn, fn_user };
 
-	return d->ops->each(d->datapath, open_connection, &to);
+	return d->ops->each(d->datapath, fn, fn_user);
 }
 
-/* Destinations seen so far, as an open-addressed hash table of fixed size. */
+/*
+ * Destinations seen so far, as an open-addressed hash table of fixed size. Keyed, as inside hosts choose what is in it.
+ */
 struct destinations {
 	struct gateway_destination d[DESTINATIONS_MAX * 2];
 	size_t n;
+	struct siphash_key key;
 };
 
 static struct gateway_destination *find_destination(struct destinations *all, const struct tuple *t)
 {
-	uint32_t h = 2166136261u;
+	__u64 m[3] = { 0 }, h;
 
-	for (int i = 0; i < 16; i++)
-		h = (h ^ t->dst[i]) * 16777619u;
-	h = (h ^ t->dport_be) * 16777619u;
+	memcpy(m, t->dst, 16);
+	m[2] = t->dport_be;
+	h = siphash(&all->key, m, ARRAY_SIZE(m));
 	for (size_t i = 0; i < ARRAY_SIZE(all->d); i++) {
 		struct gateway_destination *d = &all->d[(h + i) % ARRAY_SIZE(all->d)];
 
@@ -183,11 +168,36 @@ static int report_destinations(void *user, gateway_destination_fn *fn, void *fn_
 
 	if (!all)
 		return -ENOMEM;
+	all->key = d->clock.key;
 	r = d->ops->each(d->datapath, count_destination, all);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(all->d); i++)
 		if (all->d[i].records)
 			r = fn(fn_user, &all->d[i]);
 	return r;
+}
+
+/* The comments say what differs from what is installed. */
+static int report_rules(void *user, FILE *f)
+{
+	const char *names[CONFIG_INTERFACES_MAX];
+	struct daemon *d = user;
+	const struct rules_config cfg = daemon_rules_config(d);
+
+	if (d->cfg.decide == CONFIG_DECIDE_KERNEL) {
+		fputs("# decide = \"kernel\": no packet is queued, and there are no rules\n", f);
+		return 0;
+	}
+	if (!d->rules)
+		fputs("# rules = \"none\": not installed by tsnatd; without that option these would be\n", f);
+	else if (rules_get_kind(d->rules) == RULES_NFQUEUE)
+		fputs("# this kernel's nft has no queue expression: installed with the xtables target NFQUEUE in its place\n", f);
+	rules_print(f, &cfg, names, attachments_names(&d->attachments, names));
+	return 0;
+}
+
+static int report_reload(void *user, const struct reload_report *report)
+{
+	return daemon_reload(user, report);
 }
 
 static uint32_t report_now_ms(void *user)
@@ -202,4 +212,6 @@ const struct gateway_source daemon_report = {
 	.each_connection = report_connections,
 	.each_destination = report_destinations,
 	.now_ms = report_now_ms,
+	.rules = report_rules,
+	.reload = report_reload,
 };

@@ -14,7 +14,6 @@
 #include "json_util.h"
 #include "util.h"
 
-#define EXIT_USAGE 2
 #define INTERVAL_DEFAULT_S 2
 
 /* What subcommands share */
@@ -159,30 +158,35 @@ int ctl_stats(const struct ctl_options *o)
 
 /* The command line */
 
+enum { HAS_JSON = 1, HAS_INTERVAL = 2, HAS_FILE = 4, HAS_ALL = 8 };
+
 static const struct subcommand {
 	const char *name;
 	int (*run)(const struct ctl_options *o);
-	bool has_json, has_interval;
+	unsigned int has;
 	const char *text;
 } subcommands[] = {
-	{ "status", ctl_status, true, false, "what runs, and what is wrong" },
-	{ "stats", ctl_stats, true, false, "all counters" },
-	{ "connections", ctl_connections, true, false, "connections that are remembered" },
-	{ "destinations", ctl_destinations, true, false, "servers they go to" },
-	{ "top", ctl_top, true, true, "counters and servers as they change; q ends it" },
-	{ "metrics", ctl_metrics, false, false,
-	  "everything for Prometheus and the like, as OpenMetrics" },
+	{ "status", ctl_status, HAS_JSON, "what runs, and what is wrong" },
+	{ "stats", ctl_stats, HAS_JSON, "all counters" },
+	{ "connections", ctl_connections, HAS_JSON | HAS_ALL, "open connections" },
+	{ "destinations", ctl_destinations, HAS_JSON, "servers, of all connections that are remembered" },
+	{ "top", ctl_top, HAS_JSON | HAS_INTERVAL, "counters and servers as they change; q ends it" },
+	{ "metrics", ctl_metrics, 0, "everything for Prometheus and the like, as OpenMetrics" },
+	{ "rules", ctl_rules, HAS_JSON, "its nft rules, as text for nft(8)" },
+	{ "check", ctl_check, HAS_JSON | HAS_FILE, "look for what is wrong in a configuration FILE" },
+	{ "reload", ctl_reload, HAS_JSON, "have it read its configuration again" },
 };
 
 static void print_help(void)
 {
-	printf("Usage: tsnatctl [OPTION]... SUBCOMMAND\n\nAsk a running tsnatd.\n\nSubcommands:\n");
+	printf("Usage: tsnatctl [OPTION]... SUBCOMMAND [FILE]\n\nAsk a running tsnatd.\n\nSubcommands:\n");
 	for (size_t i = 0; i < ARRAY_SIZE(subcommands); i++)
 		printf("  %-14s%s\n", subcommands[i].name, subcommands[i].text);
 	printf("\nOptions:\n"
 	       "  --json              print JSON, one object\n"
 	       "  --socket PATH       default: %s\n"
 	       "  --interval SECONDS  of top; default: %d\n"
+	       "  --all               of connections: those that are over, too\n"
 	       "  --help              print this\n"
 	       "  --version           print the version\n"
 	       "\n"
@@ -190,8 +194,8 @@ static void print_help(void)
 	       "its columns\n"
 	       "are separated by one space, and \"-\" stands for what is not known.\n"
 	       "\n"
-	       "Exit status: 0, 1 when tsnatd did not answer, 2 when tsnatctl was called "
-	       "wrongly.\n",
+	       "Exit status: 0, 1 when tsnatd did not answer or refused, 2 when tsnatctl was called "
+	       "wrongly or a\nconfiguration is not valid.\n",
 	       GATEWAY_SOCKET, INTERVAL_DEFAULT_S);
 }
 
@@ -204,7 +208,7 @@ static int __attribute__((format(printf, 1, 2))) usage(const char *fmt, ...)
 	vfprintf(stderr, fmt, ap);
 	fputs("\nTry 'tsnatctl --help'.\n", stderr);
 	va_end(ap);
-	return EXIT_USAGE;
+	return CTL_EXIT_INVALID;
 }
 
 static bool parse_interval(const char *text, unsigned int *ret)
@@ -230,22 +234,27 @@ static const struct subcommand *find_subcommand(const char *name)
 }
 
 /* What is on the command line besides options. Returns 0 or an exit status. */
-static int parse_subcommand(int argc, char **argv, const struct ctl_options *o,
+static int parse_subcommand(int argc, char **argv, struct ctl_options *o,
 			    const struct subcommand **ret)
 {
 	const struct subcommand *s;
+	int arguments;
 
 	if (optind == argc)
 		return usage("a subcommand is missing");
 	s = find_subcommand(argv[optind]);
 	if (!s)
 		return usage("there is no subcommand '%s'", argv[optind]);
-	if (optind + 1 < argc)
-		return usage("'%s' is one argument too many", argv[optind + 1]);
-	if (o->json && !s->has_json)
+	arguments = s->has & HAS_FILE ? 1 : 0;
+	if (optind + 1 + arguments < argc)
+		return usage("'%s' is one argument too many", argv[optind + 1 + arguments]);
+	if (o->json && !(s->has & HAS_JSON))
 		return usage("%s has no --json", s->name);
-	if (o->interval_s && !s->has_interval)
+	if (o->interval_s && !(s->has & HAS_INTERVAL))
 		return usage("%s has no --interval", s->name);
+	if (o->all && !(s->has & HAS_ALL))
+		return usage("%s has no --all", s->name);
+	o->file = optind + 1 < argc ? argv[optind + 1] : NULL;
 	*ret = s;
 	return 0;
 }
@@ -265,6 +274,7 @@ int main(int argc, char **argv)
 		{ "json", no_argument, NULL, 'j' },
 		{ "socket", required_argument, NULL, 's' },
 		{ "interval", required_argument, NULL, 'i' },
+		{ "all", no_argument, NULL, 'a' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'v' },
 		{ 0 },
@@ -286,6 +296,9 @@ int main(int argc, char **argv)
 				return usage("--interval is %d to %d seconds",
 					     GATEWAY_INTERVAL_MIN_S, GATEWAY_INTERVAL_MAX_S);
 			break;
+		case 'a':
+			o.all = true;
+			break;
 		case 'h':
 			print_help();
 			return flush_output(EXIT_SUCCESS);
@@ -294,7 +307,7 @@ int main(int argc, char **argv)
 			return flush_output(EXIT_SUCCESS);
 		default:
 			/* getopt said what is wrong */
-			return EXIT_USAGE;
+			return CTL_EXIT_INVALID;
 		}
 	}
 	status = parse_subcommand(argc, argv, &o, &subcommand);

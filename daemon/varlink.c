@@ -128,6 +128,16 @@ void varlink_invalid_parameter(struct varlink_call *call, const char *name)
 		      varlink_string_object("parameter", name));
 }
 
+void varlink_permission_denied(struct varlink_call *call)
+{
+	varlink_error(call, VARLINK_SERVICE ".PermissionDenied", NULL);
+}
+
+uid_t varlink_call_uid(const struct varlink_call *call)
+{
+	return call->connection->uid;
+}
+
 void varlink_keep(struct varlink_call *call, void *state,
 		  void (*resume)(struct varlink_call *call, void *state),
 		  void (*release)(void *state))

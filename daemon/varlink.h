@@ -79,6 +79,10 @@ void varlink_reply(struct varlink_call *call, struct json_object *parameters);
 void varlink_notify(struct varlink_call *call, struct json_object *parameters);
 void varlink_error(struct varlink_call *call, const char *name, struct json_object *parameters);
 void varlink_invalid_parameter(struct varlink_call *call, const char *name);
+void varlink_permission_denied(struct varlink_call *call);
+
+/* Who calls: the user of the process that opened the connection, when it did. */
+uid_t varlink_call_uid(const struct varlink_call *call);
 
 /*
  * The call is answered after run() has returned.

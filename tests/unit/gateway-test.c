@@ -17,6 +17,7 @@
 
 #define CALL(method) "{\"method\":\"" GATEWAY_INTERFACE "." method "\"}"
 #define CALL_MORE(method) "{\"method\":\"" GATEWAY_INTERFACE "." method "\",\"more\":true}"
+#define LIST_ALL "{\"method\":\"" GATEWAY_INTERFACE ".ListConnections\",\"parameters\":{\"closed\":true},\"more\":true}"
 #define NOW_MS 5000000u
 
 struct fixture {
@@ -29,6 +30,8 @@ struct fixture {
 	int error;
 	const char *problem;
 	uint32_t walked;
+	const char *bad_line, *needs_restart; /* or NULL */
+	unsigned int reloads;
 };
 
 /* The source */
@@ -156,9 +159,37 @@ static uint32_t source_now_ms(void *user)
 	return NOW_MS;
 }
 
+static int source_rules(void *user, FILE *f)
+{
+	struct fixture *f_ = user;
+
+	fputs("table ip tsnatd {\n\tset \"we\xe9rd\"\n}\n", f);
+	return f_->error;
+}
+
+static int source_reload(void *user, const struct reload_report *report)
+{
+	struct fixture *f = user;
+
+	f->reloads++;
+	if (f->bad_line) {
+		report->problem(report->user, f->bad_line);
+		report->problem(report->user, "the second one");
+		return -EINVAL;
+	}
+	if (f->needs_restart)
+		report->needs_restart(report->user, f->needs_restart);
+	return f->error;
+}
+
 static const struct gateway_source source = {
-	source_statistics,       source_status, source_each_connection,
-	source_each_destination, source_now_ms,
+	.statistics = source_statistics,
+	.status = source_status,
+	.each_connection = source_each_connection,
+	.each_destination = source_each_destination,
+	.now_ms = source_now_ms,
+	.rules = source_rules,
+	.reload = source_reload,
 };
 
 static int setup(void **state)
@@ -372,6 +403,8 @@ static void tells_what_is_unavailable(void **state)
 	static const char *const calls[] = {
 		CALL("GetStatus"),
 		CALL("GetStatistics"),
+		CALL("GetRules"),
+		CALL("Reload"),
 		CALL_MORE("ListConnections"),
 		CALL_MORE("ListDestinations"),
 		"{\"method\":\"" GATEWAY_INTERFACE
@@ -393,6 +426,73 @@ static void long_answers_need_more(void **state)
 		     "{\"method\":\"" GATEWAY_INTERFACE
 		     ".Monitor\",\"parameters\":{\"interval_s\":1}}",
 		     "org.varlink.service.ExpectedMore");
+}
+
+/* Rules and reload */
+
+static void expect_answer(struct fixture *f, const char *call, const char *answer)
+{
+	struct peer p;
+
+	peer_open(&p, f->event, f->place.path);
+	peer_send(&p, call);
+	peer_expect(&p, answer);
+	peer_close(&p);
+}
+
+static void tells_its_rules(void **state)
+{
+	expect_answer(*state, CALL("GetRules"),
+		      "{\"parameters\":{\"nft\":\"table ip tsnatd {\\n\\tset \\\"we?rd\\\"\\n}\\n\"}}");
+}
+
+static void reloads(void **state)
+{
+	struct fixture *f = *state;
+
+	expect_answer(f, CALL("Reload"), "{\"parameters\":{\"needs_restart\":[]}}");
+	f->needs_restart = "records";
+	expect_answer(f, CALL("Reload"), "{\"parameters\":{\"needs_restart\":[\"records\"]}}");
+	assert_int_equal(f->reloads, 2);
+}
+
+static void tells_all_that_is_wrong_with_a_configuration(void **state)
+{
+	struct fixture *f = *state;
+
+	f->bad_line = "x.conf:1: hold: no\xff";
+	expect_answer(f, CALL("Reload"),
+		      "{\"error\":\"" GATEWAY_INTERFACE ".ConfigurationInvalid\",\"parameters\":{\"problems\":["
+		      "\"x.conf:1: hold: no?\",\"the second one\"]}}");
+	assert_int_equal(f->reloads, 1);
+}
+
+/* A socket's peer is who connected, whatever it becomes later. */
+static void only_root_and_the_own_user_may_reload(void **state)
+{
+	static const uid_t nobody = 65534;
+	struct fixture *f = *state;
+	struct peer other, own;
+
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(chmod(f->place.dir, 0755), 0);
+	assert_int_equal(seteuid(nobody), 0);
+	peer_open(&other, f->event, f->place.path);
+	assert_int_equal(seteuid(0), 0);
+	peer_send(&other, CALL("Reload"));
+	peer_expect(&other, "{\"error\":\"org.varlink.service.PermissionDenied\",\"parameters\":{}}");
+	peer_send(&other, CALL("GetRules"));
+	assert_non_null(strstr(peer_next(&other), "{\"parameters\":{\"nft\":"));
+	assert_int_equal(f->reloads, 0);
+
+	assert_int_equal(seteuid(nobody), 0);
+	peer_open(&own, f->event, f->place.path);
+	peer_send(&own, CALL("Reload"));
+	peer_expect(&own, "{\"parameters\":{\"needs_restart\":[]}}");
+	assert_int_equal(seteuid(0), 0);
+	peer_close(&other);
+	peer_close(&own);
 }
 
 /* Listings */
@@ -488,9 +588,33 @@ static void lists_connections(void **state)
 
 	f->connections = 1000;
 	assert_int_equal(
-		list(f, CALL_MORE("ListConnections"), "connections", expect_connection, &truncated),
+		list(f, LIST_ALL, "connections", expect_connection, &truncated),
 		999);
 	assert_false(truncated);
+}
+
+static void expect_open(size_t i, struct json_object *row)
+{
+	(void)i;
+	assert_string_not_equal(json_object_get_string(json_object_object_get(row, "state")), "closed");
+}
+
+static void lists_open_connections_unless_asked_for_all(void **state)
+{
+	struct fixture *f = *state;
+	bool truncated;
+
+	f->connections = 100;
+	assert_int_equal(list(f, CALL_MORE("ListConnections"), "connections", expect_open, &truncated), 97);
+	assert_int_equal(list(f,
+			      "{\"method\":\"" GATEWAY_INTERFACE
+			      ".ListConnections\",\"parameters\":{\"closed\":null},\"more\":true}",
+			      "connections", expect_open, &truncated),
+			 97);
+	expect_error(f,
+		     "{\"method\":\"" GATEWAY_INTERFACE
+		     ".ListConnections\",\"parameters\":{\"closed\":1},\"more\":true}",
+		     "org.varlink.service.InvalidParameter");
 }
 
 static void lists_a_hundred_thousand_connections(void **state)
@@ -499,7 +623,7 @@ static void lists_a_hundred_thousand_connections(void **state)
 	bool truncated;
 
 	f->connections = 100000;
-	assert_int_equal(list(f, CALL_MORE("ListConnections"), "connections", NULL, &truncated),
+	assert_int_equal(list(f, LIST_ALL, "connections", NULL, &truncated),
 			 99999);
 	assert_false(truncated);
 }
@@ -510,7 +634,7 @@ static void says_when_there_are_more_connections(void **state)
 	bool truncated;
 
 	f->connections = 2 * GATEWAY_CONNECTIONS_MAX;
-	assert_int_equal(list(f, CALL_MORE("ListConnections"), "connections", NULL, &truncated),
+	assert_int_equal(list(f, LIST_ALL, "connections", NULL, &truncated),
 			 GATEWAY_CONNECTIONS_MAX);
 	assert_true(truncated);
 	/* nor does it look at the rest */
@@ -546,7 +670,7 @@ static void limits_listings(void **state)
 	f->connections = 10000;
 	for (int i = 0; i < GATEWAY_LISTINGS_MAX; i++) {
 		peer_open(&p[i], f->event, f->place.path);
-		peer_send(&p[i], CALL_MORE("ListConnections"));
+		peer_send(&p[i], LIST_ALL);
 		peer_run_server(f->event);
 	}
 	expect_error(f, CALL_MORE("ListDestinations"), GATEWAY_INTERFACE ".Busy");
@@ -554,7 +678,7 @@ static void limits_listings(void **state)
 	assert_int_equal(read_listing(&p[0], "connections", expect_connection, &truncated), 9999);
 	peer_close(&p[1]);
 	peer_run_server(f->event);
-	assert_int_equal(list(f, CALL_MORE("ListConnections"), "connections", NULL, &truncated),
+	assert_int_equal(list(f, LIST_ALL, "connections", NULL, &truncated),
 			 9999);
 	peer_close(&p[0]);
 	for (int i = 2; i < GATEWAY_LISTINGS_MAX; i++)
@@ -623,6 +747,8 @@ static void defines_what_it_has(void **state)
 		"method GetStatus(",        "method GetStatistics(",
 		"method Monitor(",          "method ListConnections(",
 		"method ListDestinations(", "error Busy(",
+		"method GetRules(",	    "method Reload(",
+		"error ConfigurationInvalid(",
 		"error Unavailable(",       "type Link (",
 		"type Connection (",        "type Destination (",
 		"type ConnectionState (",
@@ -816,9 +942,13 @@ static void ctl_prints_a_hundred_thousand_connections(void **state)
 	f->connections = 100000;
 	o = run_tsnatctl(f, "connections");
 	assert_int_equal(o.status, 0);
+	assert_int_equal(lines(&o), 99997);
+	free(o.text.data);
+	o = run_tsnatctl(f, "connections --all");
+	assert_int_equal(o.status, 0);
 	assert_int_equal(lines(&o), 99999);
 	free(o.text.data);
-	o = run_tsnatctl(f, "connections --json");
+	o = run_tsnatctl(f, "connections --all --json");
 	assert_int_equal(o.status, 0);
 	json = json_tokener_parse(o.text.data);
 	assert_int_equal(json_object_array_length(json_object_object_get(json, "connections")),
@@ -870,6 +1000,67 @@ static void ctl_prints_metrics(void **state)
 	free(o.text.data);
 }
 
+static void ctl_prints_rules(void **state)
+{
+	struct fixture *f = *state;
+
+	expect_output(f, "rules", 0, "table ip tsnatd {\n\tset \"we?rd\"\n}\n");
+	expect_output(f, "rules --json", 0,
+		      "{\"nft\":\"table ip tsnatd {\\n\\tset \\\"we?rd\\\"\\n}\\n\"}\n");
+}
+
+static void ctl_reloads(void **state)
+{
+	struct fixture *f = *state;
+
+	expect_output(f, "reload", 0, "");
+	expect_output(f, "reload --json", 0, "{\"needs_restart\":[]}\n");
+	f->needs_restart = "records";
+	expect_output(f, "reload", 0, "tsnatctl: records changes with a restart only\n");
+	f->bad_line = "x.conf:1: hold: no";
+	expect_output(f, "reload", 2,
+		      "tsnatctl: x.conf:1: hold: no\ntsnatctl: the second one\n"
+		      "tsnatctl: the configuration is not valid; the old one stays\n");
+	expect_in_output(f, "reload --json", 2,
+			 "{\"problems\":[\"x.conf:1: hold: no\",\"the second one\"]}\n");
+	f->bad_line = NULL;
+	f->error = -EIO;
+	expect_output(f, "reload", 1,
+		      "tsnatctl: tsnatd answered " GATEWAY_INTERFACE ".Unavailable: Input/output error\n");
+}
+
+static void ctl_checks_files(void **state)
+{
+	struct fixture *f = *state;
+	char path[sizeof(f->place.dir) + 8], args[200], expected[500];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/conf", f->place.dir);
+	snprintf(args, sizeof(args), "check %s", path);
+	snprintf(expected, sizeof(expected), "tsnatctl: %s: No such file or directory\n", path);
+	expect_output(f, args, 2, expected);
+
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs("hold = 1;\n", file);
+	fflush(file);
+	expect_output(f, args, 0, "");
+	fputs("hold_ = 1;\npolicy = \"x\";\n", file);
+	fclose(file);
+	snprintf(expected, sizeof(expected),
+		 "tsnatctl: %s:2: hold_: there is no such option\n"
+		 "tsnatctl: %s:3: policy: must be one of: repair unify\n",
+		 path, path);
+	expect_output(f, args, 2, expected);
+	snprintf(args, sizeof(args), "check --json %s", path);
+	snprintf(expected, sizeof(expected),
+		 "{\"file\":\"%s\",\"problems\":[\"%s:2: hold_: there is no such option\","
+		 "\"%s:3: policy: must be one of: repair unify\"]}\n",
+		 path, path, path);
+	expect_output(f, args, 2, expected);
+	unlink(path);
+}
+
 static void ctl_says_what_went_wrong(void **state)
 {
 	struct fixture *f = *state;
@@ -902,8 +1093,12 @@ static void ctl_knows_its_usage(void **state)
 		"",
 		"nonsense",
 		"stats stats",
+		"reload x",
+		"check x y",
+		"check --interval 1",
 		"stats --nonsense",
 		"metrics --json",
+		"metrics --all",
 		"stats --interval 1",
 		"top --interval 0",
 		"top --interval 3601",
@@ -913,7 +1108,7 @@ static void ctl_knows_its_usage(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
 		expect_in_output(*state, wrong[i], 2, "tsnatctl: ");
-	expect_in_output(*state, "--help", 0, "  connections   connections that are remembered\n");
+	expect_in_output(*state, "--help", 0, "  connections   open connections\n");
 	expect_in_output(*state, "stats --version", 0, "tsnatctl ");
 }
 
@@ -968,8 +1163,13 @@ int main(int argc, char **argv)
 		TEST(tells_its_status),
 		TEST(tells_what_is_unavailable),
 		TEST(long_answers_need_more),
+		TEST(tells_its_rules),
+		TEST(reloads),
+		TEST(tells_all_that_is_wrong_with_a_configuration),
+		TEST(only_root_and_the_own_user_may_reload),
 		TEST(lists_no_connections),
 		TEST(lists_connections),
+		TEST(lists_open_connections_unless_asked_for_all),
 		TEST(lists_a_hundred_thousand_connections),
 		TEST(says_when_there_are_more_connections),
 		TEST(lists_destinations),
@@ -985,6 +1185,9 @@ int main(int argc, char **argv)
 		TEST(ctl_says_when_there_are_more),
 		TEST(ctl_prints_destinations),
 		TEST(ctl_prints_metrics),
+		TEST(ctl_prints_rules),
+		TEST(ctl_reloads),
+		TEST(ctl_checks_files),
 		TEST(ctl_says_what_went_wrong),
 		TEST(ctl_knows_its_usage),
 		TEST(ctl_prints_top),
