@@ -18,7 +18,7 @@ CTL_PKGS := libconfig json-c
 
 # tsnatctl is tsnatctl.c, ctl_*.c, the interface's text and what reads a configuration; the daemon is everything but the first two
 SOURCES := $(basename $(notdir $(wildcard daemon/*.c)))
-CTL_OBJS := $(filter tsnatctl ctl_%,$(SOURCES)) gateway_idl config log
+CTL_OBJS := $(filter tsnatctl ctl_%,$(SOURCES)) gateway_idl config config_scan log
 DAEMON_OBJS := $(filter-out tsnatctl ctl_%,$(SOURCES))
 
 all: $(B)/tsnatd $(B)/tsnatctl
