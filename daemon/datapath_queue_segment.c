@@ -59,6 +59,14 @@ static void record_end(struct datapath *dp, struct records_ref *ref, const struc
 	count(&dp->counting, COUNTER_RECORDS_CREATED);
 }
 
+/* Whosever segment it is, the server sees its TSval from the tuple. */
+static void note_tsval(struct datapath *dp, struct record *r, const struct wire_packet *pkt, uint32_t shift,
+		       const struct datapath_packet *p, uint32_t now)
+{
+	if (p->outbound && pkt->ts_count && !pkt->auth_option)
+		advance_last(&dp->counting, r, pkt->tsval + shift, now);
+}
+
 /* Of the connection whose tuple another one has by now: all that it may still change is what the server has seen. */
 static uint32_t handle_old_segment(struct datapath *dp, struct records_ref *ref, const struct wire_packet *pkt,
 				   const struct datapath_packet *p, uint32_t now)
@@ -70,8 +78,7 @@ static uint32_t handle_old_segment(struct datapath *dp, struct records_ref *ref,
 	count(&dp->counting, COUNTER_SEGMENTS_OLD);
 	/* to a server that has not seen the old connection's end, the SYN is a stray segment of it: its answer, and the reset that it earns, look old */
 	s->refused = 1;
-	if (p->outbound && pkt->ts_count && !pkt->auth_option)
-		advance_last(&dp->counting, r, pkt->tsval + shift, now);
+	note_tsval(dp, r, pkt, shift, p, now);
 	return shift;
 }
 
@@ -96,8 +103,10 @@ static uint32_t handle_segment(struct datapath *dp, struct records_ref *ref, con
 	if (shift && p->unmarked) {
 		/* the record went over to another connection, or conntrack lost this one and found it again */
 		p->adopted = p->outbound && succession_is_current(s, r, pkt);
-		if (!p->adopted)
+		if (!p->adopted) {
+			note_tsval(dp, r, pkt, 0, p, now);
 			return 0;
+		}
 		count(&dp->counting, COUNTER_MARKS_RESTORED);
 	}
 	if (!p->unmarked && succession_is_old(s, r, pkt, p->outbound))

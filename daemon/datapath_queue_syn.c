@@ -90,6 +90,18 @@ static bool is_clash(const struct datapath *dp, const struct records_ref *ref, u
 }
 
 /*
+ * Of an unshifted connection no answer is seen. If another SYN may have waited when its SYN left, that other one may get lost, and what the server
+ * holds then is the connection's: so it counts as answered, and its last TSval as one that the next SYN has to be above, whatever
+ * becomes of this one.
+ */
+static uint32_t reached(const struct records_ref *ref, uint32_t isn, const struct datapath_packet *p)
+{
+	const bool waited = records_decided_ns(ref) >= p->empty_ns;
+
+	return ref->record->isn != isn && !ref->record->shift && waited ? RECORD_ANSWERED : 0;
+}
+
+/*
  * NAT that has no free port left gives one of a live connection, and conntrack drops the SYN at its confirm. As long as conntrack knows the
  * tuple, the record is that of the connection there.
  */
@@ -215,8 +227,10 @@ static uint32_t handle_syn(struct datapath *dp, struct records_ref *ref, const s
 		count_clash(dp);
 		return 0;
 	}
-	if (r)
+	if (r) {
 		copy = *ref->record;
+		copy.state |= reached(ref, pkt->seq, p);
+	}
 	if (why != PASS_NONE) {
 		connection_pass_syn(&dp->counting, r, pkt, why, now, set->hold_ms);
 		if (r) {

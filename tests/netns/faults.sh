@@ -39,7 +39,8 @@ chain_deleted() { # FAMILY DECIDE
 	wait_for 10 grep -q '^received' "$TMP/talk"
 	is "$what: sent again, it connects" "$(tail -n 1 "$TMP/talk")" 'received 1000'
 	is "$what: the late verdict is counted" "$(stat_of verdicts_late)" 1
-	is "$what: nothing is refused, and it is the one that is shifted" "$(refused) $(stat_of syn_shifted)" '0 1'
+	is "$what: nothing is refused" "$(refused)" 0
+	at_least "$what: it is shifted" "$(stat_of syn_shifted)" 1
 	succeeds "$what: the daemon lives" kill -0 "$pid"
 	forget_tsnatd
 }

@@ -695,8 +695,8 @@ static void test_segments(void **state)
 	crash_and_restart(s, &segments);
 	install(s->rules, wan, 1);
 	text = output_of("nft list table ip6 tsnatd");
-	assert_int_equal(count(text, "queue"), 5);
-	assert_int_equal(count(text, "bypass"), 3); /* SYNs, FINs and refusals; never a shifted segment */
+	assert_int_equal(count(text, "queue"), 6);
+	assert_int_equal(count(text, "bypass"), 4); /* SYNs, FINs, strays and refusals; never a shifted segment */
 	assert_int_equal(count(text, "ct mark set ct mark | 0x00020000 meta mark set meta mark & 0xfffdffff"), 1);
 	free(text);
 	for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {

@@ -15,7 +15,7 @@ STRICT6=2001:db8:77::9
 
 # The checks of main-job.sh.
 ordinary() { # FAMILY one|two|local SCOPE queue|kernel|no-bpf
-	local what="$1, $2, scope $3, $4" cap file=$TMP/server.pcap out=$TMP/check.json clashing=0 senders i
+	local what="$1, $2, scope $3, $4" cap file=$TMP/server.pcap out=$TMP/check.json clashing=0 below=0 senders i
 
 	case $2 in
 	one) topology_up 1 && senders=(c1) ;;
@@ -36,13 +36,12 @@ ordinary() { # FAMILY one|two|local SCOPE queue|kernel|no-bpf
 	capture_end "$cap" "$file"
 	check_capture "$out" "$file"
 	[ "$2 $4" != 'two queue' ] || clashing=$(($(since srv TcpPassiveOpens) / 1000))
-	[ "$4" != no-bpf ] || clashing=$(($(since srv TcpPassiveOpens) / 300))
+	[ "$4" != no-bpf ] || clashing=$(($(since srv TcpPassiveOpens) / 300)) below=$(($(json "$out" connections) / 5000))
 
 	is "$what: no packet escaped the capture" "$LOST" 0
 	at_least "$what: reuses in the capture" "$(json "$out" reuses)" 20000
-	is "$what: every SYN above its tuple's last TSval, no shift changed" "$(json "$out" violations)" 0
-	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
-	server_refuses_none "$what" "$out" $HANDFUL
+	capture_is_clean "$what" "$out" $below
+	server_refuses_none "$what" "$out" $((HANDFUL + below))
 	at_most "$what: PAWSEstab" "$(since_all TcpExtPAWSEstab srv "${senders[@]}")" $HANDFUL
 	at_most "$what: PAWSActive" "$(since_all TcpExtPAWSActive srv "${senders[@]}")" $HANDFUL
 	at_most "$what: TSEcrRejected" "$(since_all TcpExtTSEcrRejected srv "${senders[@]}")" $HANDFUL
