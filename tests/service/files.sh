@@ -30,7 +30,7 @@ contains_options() { # MANUAL-PAGE OPTION...: in man's markup "--x" is "\-x"
 sed 's/^#\([a-z_]* = \)/\1/' conf/tsnatd.conf >"$tmp/all.conf"
 check "tsnatd.conf has every key" [ "$(sed -n 's/^\([a-z_]*\) = .*/\1/p' "$tmp/all.conf" | words)" = "$(keys)" ]
 check "tsnatd.conf is valid" build/tsnatd -c conf/tsnatd.conf --check
-gcc -D_GNU_SOURCE -Idaemon -o "$tmp/defaults" tests/service/conf-defaults.c daemon/config.c daemon/log.c -lconfig
+gcc -D_GNU_SOURCE -Idaemon -o "$tmp/defaults" tests/service/conf-defaults.c daemon/config*.c daemon/log.c -lconfig
 check "tsnatd.conf shows the defaults" "$tmp/defaults" "$tmp/all.conf"
 sed 's/hold = 300/hold = 301/' "$tmp/all.conf" >"$tmp/other.conf"
 check "(and the check would notice)" not "$tmp/defaults" "$tmp/other.conf"
