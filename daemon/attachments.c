@@ -32,7 +32,15 @@ static void want_all(struct attachments *a, const struct config *cfg, const stru
 			want(a, l, l->link[i].name);
 }
 
-static int attach(struct attachments *a, struct attachment *t, const char **ret_error)
+static bool was_attached(const struct attachments *before, unsigned int ifindex)
+{
+	for (size_t i = 0; i < before->n; i++)
+		if (before->link[i].ifindex == ifindex)
+			return before->link[i].attached;
+	return false;
+}
+
+static int attach(struct attachments *a, struct attachment *t, const struct attachments *before, const char **ret_error)
 {
 	const struct datapath_link link = {
 		.ifindex = t->ifindex, .name = t->name, .has_ethernet = t->kind == LINK_ETHERNET,
@@ -51,7 +59,11 @@ static int attach(struct attachments *a, struct attachment *t, const char **ret_
 	if (r < 0)
 		return r;
 	t->attached = true;
-	log_info("%s: attached (index %u, %s)", t->name, t->ifindex, link.has_ethernet ? "Ethernet" : "no link header");
+	if (was_attached(before, t->ifindex))
+		log_warn("%s: the programs at tc were deleted by somebody and are back", t->name);
+	else
+		log_info("%s: attached (index %u, %s)", t->name, t->ifindex,
+			 link.has_ethernet ? "Ethernet" : "no link header");
 	return 0;
 }
 
@@ -97,6 +109,7 @@ int attachments_update(struct attachments *a, const struct config *cfg, const ch
 		       const char **ret_error)
 {
 	const char *names[CONFIG_INTERFACES_MAX];
+	const struct attachments before = *a;
 	struct links l = { 0 };
 	int r, first = 0;
 
@@ -117,7 +130,7 @@ int attachments_update(struct attachments *a, const struct config *cfg, const ch
 
 		if (!a->link[i].ifindex)
 			continue; /* it may come */
-		r = attach(a, &a->link[i], &error);
+		r = attach(a, &a->link[i], &before, &error);
 		if (r < 0 && first == 0) {
 			first = r;
 			*ret_error_link = a->link[i].name;

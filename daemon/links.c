@@ -199,7 +199,7 @@ int links_watch(void)
 	struct sockaddr_nl a = {
 		.nl_family = AF_NETLINK,
 		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE |
-			     RTMGRP_IPV6_ROUTE,
+			     RTMGRP_IPV6_ROUTE | RTMGRP_TC,
 	};
 
 	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
@@ -208,13 +208,27 @@ int links_watch(void)
 }
 
 /* Routes come by the thousand; of them only default routes matter. */
-static bool is_interesting(const struct nlmsghdr *nlh)
+static bool is_default_route(const struct nlmsghdr *nlh)
 {
 	const struct rtmsg *m = mnl_nlmsg_get_payload(nlh);
 
-	if (nlh->nlmsg_type != RTM_NEWROUTE && nlh->nlmsg_type != RTM_DELROUTE)
-		return true;
 	return mnl_nlmsg_get_payload_len(nlh) >= sizeof(*m) && !m->rtm_dst_len && m->rtm_type == RTN_UNICAST;
+}
+
+static bool is_interesting(const struct nlmsghdr *nlh)
+{
+	switch (nlh->nlmsg_type) {
+	case RTM_NEWROUTE:
+	case RTM_DELROUTE:
+		return is_default_route(nlh);
+	case RTM_NEWQDISC:
+	case RTM_NEWTCLASS:
+	case RTM_DELTCLASS:
+	case RTM_NEWTFILTER:
+		return false; /* nothing of ours goes when something comes */
+	default:
+		return true;
+	}
 }
 
 int links_changed(int fd)

@@ -7,7 +7,6 @@
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_queue.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -262,21 +261,4 @@ int queue_send_verdict(struct mnl_socket *nl, uint16_t num, const struct queue_v
 	if (v->data)
 		nfq_nlmsg_verdict_put_pkt(nlh, v->data, v->len);
 	return mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0 ? -errno : 0;
-}
-
-int queue_read_drops(uint16_t num, uint64_t *ret_drops)
-{
-	_cleanup_fclose_ FILE *f = fopen("/proc/self/net/netfilter/nfnetlink_queue", "re");
-	unsigned int n;
-	uint64_t queue, user;
-
-	if (!f)
-		return -errno;
-	while (fscanf(f, "%u %*u %*u %*u %*u %lu %lu %*u %*u", &n, &queue, &user) == 3) {
-		if (n != num)
-			continue;
-		*ret_drops = queue + user;
-		return 0;
-	}
-	return -ENOENT;
 }

@@ -12,8 +12,9 @@
 
 #define QUEUE_HEADERS 320	 /* bytes: IPv6, some extension headers, and all of TCP's header */
 #define QUEUE_WHOLE 0xffff	 /* the longest packet that the kernel does not leave to be cut by the device */
-#define QUEUE_MAXLEN 8192	 /* packets that may wait before fail-open lets SYNs pass undecided */
-#define QUEUE_RCVBUF (8 << 20)	 /* the default holds 166 packets */
+#define QUEUE_RCVBUF (8 << 20)	 /* what waits beyond this is lost, or passes undecided; the default holds 166 packets */
+/* Packets without verdict: more than the socket can hold, as a packet takes over 768 bytes of twice QUEUE_RCVBUF there. */
+#define QUEUE_MAXLEN 32768
 #define QUEUE_ATTRIBUTES 1728	 /* bytes of a message beside the packet's own */
 
 struct queue_options {
@@ -75,6 +76,3 @@ struct queue_verdict {
 
 /* BUF of SIZE is room for the message: the packet and QUEUE_ATTRIBUTES. Returns 0 or -errno. */
 int queue_send_verdict(struct mnl_socket *nl, uint16_t num, const struct queue_verdict *v, char *buf, size_t size);
-
-/* What the kernel dropped from queue NUM, ever: no room in the queue or in the socket. Returns 0 or -errno. */
-int queue_read_drops(uint16_t num, uint64_t *ret_drops);

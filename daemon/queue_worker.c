@@ -39,6 +39,19 @@
 #define SEGMENTS_NICE (-15)
 #define WAKE_MS (GUARDIAN_LATE_MS / 3)
 
+/*
+ * Which packets were lost on their way here. The kernel numbers packets as it puts them into the socket, and a number that found no room
+ * there is missing. (The queue itself is never full before the socket is: QUEUE_MAXLEN.) It counts the lost ones itself, too, but
+ * only root may read where.
+ */
+struct queue_ids {
+	pthread_mutex_t lock;
+	bool any;
+	uint32_t first, last; /* the lowest and the highest number seen, serially */
+	uint32_t seen;	      /* how many, modulo 2^32 as they are */
+	atomic_uint lost;
+};
+
 struct queue_worker {
 	struct queue_worker_config cfg;
 	struct mnl_socket *nl;
@@ -53,6 +66,7 @@ struct queue_worker {
 	pthread_mutex_t order_lock;    /* see keeps_order() */
 	atomic_uint_fast64_t *alive_ms;
 	atomic_uint_fast64_t counters[COUNTER_COUNT];
+	struct queue_ids ids;
 	struct log_limit overruns, refusals;
 	size_t message_size;
 };
@@ -65,6 +79,8 @@ struct reader {
 	bool bound; /* to the processors of its queue */
 	uint32_t ids[BATCH];
 	unsigned int n;
+	unsigned int seen; /* packets in the batch, and their numbers */
+	uint32_t first_id, last_id;
 	uint64_t empty_ns; /* boot clock: what it holds came later */
 	char *messages; /* BATCH of them; owned */
 	char *verdict;	/* one; owned */
@@ -238,6 +254,36 @@ static void apply_packet(struct queue_worker *w, struct reader *rd, const struct
 		pthread_mutex_unlock(&w->order_lock);
 }
 
+static void note_id(struct reader *rd, uint32_t id)
+{
+	if (rd->seen++ == 0)
+		rd->first_id = id;
+	rd->last_id = id;
+}
+
+/*
+ * The batch is done. A packet that another reader has taken out of the socket and not noted yet is not lost: so they are counted when nobody
+ * holds any. What comes in after the last reader left has higher numbers.
+ */
+static void batch_done(struct queue_worker *w, struct reader *rd)
+{
+	struct queue_ids *ids = &w->ids;
+
+	pthread_mutex_lock(&ids->lock);
+	if (rd->seen) {
+		if (!ids->any || (int32_t)(rd->first_id - ids->first) < 0)
+			ids->first = rd->first_id;
+		if (!ids->any || (int32_t)(rd->last_id - ids->last) > 0)
+			ids->last = rd->last_id;
+		ids->any = true;
+		ids->seen += rd->seen;
+		rd->seen = 0;
+	}
+	if (atomic_fetch_sub(&w->busy, 1) == 1 && ids->any)
+		atomic_store(&ids->lost, ids->last - ids->first + 1 - ids->seen);
+	pthread_mutex_unlock(&ids->lock);
+}
+
 static void handle_messages(struct queue_worker *w, struct reader *rd, const void *buf, size_t len)
 {
 	const struct nlmsghdr *nlh = buf;
@@ -251,6 +297,7 @@ static void handle_messages(struct queue_worker *w, struct reader *rd, const voi
 			on_error(w, r);
 		if (r <= 0)
 			continue;
+		note_id(rd, q.id);
 		if (w->cfg.ops->apply) {
 			apply_packet(w, rd, &q);
 			continue;
@@ -294,7 +341,7 @@ static bool handle_batch(struct queue_worker *w, struct reader *rd)
 	n = receive(w, rd);
 	if (rd->n)
 		send_verdicts(w, rd);
-	atomic_fetch_sub(&w->busy, 1);
+	batch_done(w, rd);
 	if (n == -EAGAIN || n == -EINTR) {
 		atomic_store(&w->empty_ns, now_ns);
 		return false;
@@ -440,6 +487,7 @@ int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config
 		return -ENOMEM;
 	w->cfg = *cfg;
 	w->message_size = (QUEUE_ATTRIBUTES + opt.copy_range + 7u) & ~(size_t)7; /* the next message is aligned, too */
+	pthread_mutex_init(&w->ids.lock, NULL);
 	atomic_init(&w->realtime, cfg->kind == QUEUE_SYNS);
 	table_mutex_init(&w->alive_lock);
 	table_mutex_init(&w->order_lock);
@@ -504,12 +552,9 @@ void queue_worker_stop(struct queue_worker *w)
 
 void queue_worker_counters(struct queue_worker *w, uint64_t *counters)
 {
-	uint64_t drops;
-
 	for (int i = 0; i < COUNTER_COUNT; i++)
 		counters[i] += atomic_load_explicit(&w->counters[i], memory_order_relaxed);
-	if (queue_read_drops(w->cfg.num, &drops) == 0)
-		counters[w->cfg.kind == QUEUE_SYNS ? COUNTER_QUEUE_DROPPED : COUNTER_SEGMENTS_DROPPED] += drops;
+	counters[w->cfg.kind == QUEUE_SYNS ? COUNTER_QUEUE_DROPPED : COUNTER_SEGMENTS_DROPPED] += atomic_load(&w->ids.lost);
 }
 
 bool queue_worker_is_realtime(struct queue_worker *w)

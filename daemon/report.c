@@ -50,6 +50,16 @@ static bool all_realtime(const struct daemon *d)
 	return d->n_workers > 0;
 }
 
+/* As the kernel has it now: the daemon may not have heard yet that somebody deleted its filters. */
+static bool is_attached(const struct daemon *d, const struct attachment *a)
+{
+	const struct datapath_link link = {
+		.ifindex = a->ifindex, .name = a->name, .has_ethernet = a->kind == LINK_ETHERNET,
+	};
+
+	return a->attached && d->ops->attached(d->datapath, &link) == 1;
+}
+
 static void find_problems(struct daemon *d, struct gateway_status *s, const char **problems)
 {
 	static char text[PROBLEMS_MAX][128];
@@ -60,7 +70,7 @@ static void find_problems(struct daemon *d, struct gateway_status *s, const char
 	for (size_t i = 0; i < d->attachments.n && n < PROBLEMS_MAX; i++) {
 		const struct attachment *a = &d->attachments.link[i];
 
-		if (a->attached)
+		if (s->links[i].attached)
 			continue;
 		snprintf(text[n], sizeof(text[n]), "%s: %s", a->name,
 			 a->ifindex ? "the programs are not attached" : "there is no such interface now");
@@ -86,7 +96,7 @@ static int report_status(void *user, struct gateway_status *ret)
 	for (size_t i = 0; i < d->attachments.n; i++)
 		links[i] = (struct gateway_link){ .name = d->attachments.link[i].name,
 						  .ifindex = d->attachments.link[i].ifindex,
-						  .attached = d->attachments.link[i].attached };
+						  .attached = is_attached(d, &d->attachments.link[i]) };
 	*ret = (struct gateway_status){
 		.version = VERSION,
 		.datapath = d->ops->name,

@@ -18,7 +18,7 @@
 	X(CLASHES, clashes, "SYNs whose tuple held the decision for another queued SYN")                  \
 	X(VERDICTS, verdicts, "queued packets that got their verdict")                                    \
 	X(QUEUE_OVERRUNS, queue_overruns, "times the queue's socket buffer was full")                     \
-	X(QUEUE_DROPPED, queue_dropped, "queued packets that the kernel dropped or had no verdict for")   \
+	X(QUEUE_DROPPED, queue_dropped, "SYNs that found the queue full and passed undecided by the daemon") \
 	X(VERDICTS_LATE, verdicts_late, "verdicts for packets that were gone from the queue")             \
 	X(GUARDIAN_VERDICTS, guardian_verdicts, "queued packets accepted by the guardian while the daemon hung")  \
 	X(EVENT_OVERRUNS, event_overruns, "times conntrack events were lost and mappings asked for")            \
@@ -38,7 +38,7 @@
 	X(SHIFTS_ENDED, shifts_ended, "shifted connections that ended")                                   \
 	X(REWRITE_FAILED, rewrite_failed, "segments that could not be rewritten")                         \
 	X(SEGMENTS_UNKNOWN, segments_unknown, "queued segments of shifted connections without a record")  \
-	X(SEGMENTS_DROPPED, segments_dropped, "queued segments that the kernel dropped: TCP sends them again") \
+	X(SEGMENTS_DROPPED, segments_dropped, "queued segments that found the queue full: TCP sends them again") \
 	X(SEGMENTS_OLD, segments_old, "queued segments of a connection whose tuple another one had by then") \
 	X(MARKS_RESTORED, marks_restored, "segments of shifted connections that conntrack had forgotten")
 
