@@ -90,15 +90,17 @@ static bool is_clash(const struct datapath *dp, const struct records_ref *ref, u
 }
 
 /*
- * Of an unshifted connection no answer is seen. If another SYN may have waited when its SYN left, that other one may get lost, and what the server
- * holds then is the connection's: so it counts as answered, and its last TSval as one that the next SYN has to be above, whatever
- * becomes of this one.
+ * Of an unshifted connection no answer is seen. If its verdict was sent while another SYN may have waited, that other one will be dropped, and what the
+ * server holds is the connection's: so it counts as answered, and its last TSval as one that the next SYN has to be above, whatever the loser
+ * leaves in the record. Before the verdict either may win: then the base that both have to be above stays.
  */
 static uint32_t reached(const struct records_ref *ref, uint32_t isn, const struct datapath_packet *p)
 {
-	const bool waited = records_decided_ns(ref) >= p->empty_ns;
+	const uint64_t decided_ns = records_decided_ns(ref);
 
-	return ref->record->isn != isn && !ref->record->shift && waited ? RECORD_ANSWERED : 0;
+	if (ref->record->isn == isn || ref->record->shift || decided_ns == RECORDS_PENDING || decided_ns < p->empty_ns)
+		return 0;
+	return RECORD_ANSWERED;
 }
 
 /*

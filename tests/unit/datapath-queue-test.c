@@ -233,6 +233,34 @@ static void test_clash(void **state)
 	assert_int_equal(in(SYN | ACK, 90000, 5001, 1000 + a), a);
 }
 
+/* Of two that need no shift either may win. The one that is read later is above the first, and above what the server held before them. */
+static void test_clash_of_unshifted(void **state)
+{
+	const uint64_t empty_ns = boot_ns();
+	const uint32_t step = 0x60000000;
+
+	(void)state;
+	first_connection();
+	assert_int_equal(syn_when(5000, HIGH + step, empty_ns, false), 0);
+	assert_true(syn_when(3000000000u, HIGH + 2 * step, empty_ns, false)); /* beyond half the range of what the server may hold */
+	assert_int_equal(record().isn, 3000000000u);
+}
+
+/* The first one's verdict was sent, so the other is lost. The next SYN is above the winner, whatever the loser left. */
+static void test_clash_with_unshifted(void **state)
+{
+	const uint64_t empty_ns = boot_ns();
+	const uint32_t step = 0x60000000;
+	uint32_t shift;
+
+	(void)state;
+	first_connection();
+	assert_int_equal(syn_when(5000, HIGH + step, empty_ns, true), 0);
+	assert_int_equal(syn_when(3000000000u, HIGH + 2 * step, empty_ns, true), 0);
+	shift = syn(1000000000u, HIGH + 3 * step);
+	assert_true(ts_after(HIGH + 3 * step + shift, HIGH + step));
+}
+
 /*
  * To a server that has not seen the old connection's end the SYN is a stray segment: it tells where it is, and the client resets that. conntrack gives the
  * tuple away at once.
@@ -335,7 +363,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 	const struct CMUnitTest tests[] = {
-		TEST(test_shift), TEST(test_old_segments), TEST(test_old_segments_before_unshifted), TEST(test_clash),
+		TEST(test_shift), TEST(test_old_segments), TEST(test_old_segments_before_unshifted), TEST(test_clash), TEST(test_clash_of_unshifted), TEST(test_clash_with_unshifted),
 		TEST(test_refused), TEST(test_last_ack), TEST(test_lost_mark), TEST(test_partial), TEST(test_cut),
 	};
 
