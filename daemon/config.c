@@ -38,6 +38,7 @@ static const char *const scopes[] = { "destination", "tuple", NULL };
 static const char *const datapaths[] = { "auto", "bpf", "queue", NULL };
 static const char *const decides[] = { "queue", "kernel", NULL };
 static const char *const rules[] = { "managed", "none", NULL };
+static const char *const gaps[] = { "bypass", "hold", NULL };
 
 #define AT(field) .offset = offsetof(struct config, field)
 #define CONFIG_FILE_MAX (1u << 20) /* bytes */
@@ -55,6 +56,7 @@ static const struct option_def options[] = {
 	{ "rules", OPTION_CHOICE, AT(rules), .words = rules },
 	{ "queue_num", OPTION_NUMBER, AT(queue_num), .min = 0, .max = 65535 },
 	{ "queues", OPTION_NUMBER, AT(queues), .min = 0, .max = CONFIG_QUEUES_MAX },
+	{ "restart_gap", OPTION_CHOICE, AT(restart_gap), .words = gaps },
 	{ "hold", OPTION_NUMBER, AT(hold), .min = 1, .max = 86400 },
 	{ "records", OPTION_NUMBER, AT(records), .min = 1, .max = 1u << 26, .file_only = true },
 	{ "mark_mask", OPTION_NUMBER, AT(mark_mask), .min = 1, .max = UINT32_MAX, .file_only = true },
@@ -353,8 +355,8 @@ int config_parse_file(struct config *c, const char *path, config_report_fn *repo
 
 /* ---- the command line ---- */
 
-enum { ARG_CHECK = 1000, ARG_CLEANUP, ARG_VERSION, ARG_HELP, ARG_OPTION = 2000 };
-#define N_FIXED_ARGS 6
+enum { ARG_CHECK = 1000, ARG_CLEANUP, ARG_REMOVE_RULES, ARG_VERSION, ARG_HELP, ARG_OPTION = 2000 };
+#define N_FIXED_ARGS 7
 
 static void make_long_options(struct option *to, char names[][32])
 {
@@ -362,6 +364,7 @@ static void make_long_options(struct option *to, char names[][32])
 		{ "config", required_argument, NULL, 'c' },    { "interface", required_argument, NULL, 'i' },
 		{ "check", no_argument, NULL, ARG_CHECK },     { "cleanup", no_argument, NULL, ARG_CLEANUP },
 		{ "version", no_argument, NULL, ARG_VERSION }, { "help", no_argument, NULL, ARG_HELP },
+		{ "remove-rules", no_argument, NULL, ARG_REMOVE_RULES },
 	};
 	size_t n = N_FIXED_ARGS;
 
@@ -410,6 +413,8 @@ static void read_arguments(struct arguments *a, int argc, char **argv, struct pr
 			a->action = CONFIG_CHECK;
 		else if (c == ARG_CLEANUP)
 			a->action = CONFIG_CLEANUP;
+		else if (c == ARG_REMOVE_RULES)
+			a->action = CONFIG_REMOVE_RULES;
 		else
 			problem(p, "%s: %s", argv[optind - 1],
 				c == ':' ? "needs an argument" : "there is no such option; see --help");
@@ -493,6 +498,7 @@ void config_usage(void)
 	     "      --rules managed|none       install nft rules, or leave them to you (see conf/tsnatd.nft)\n"
 	     "      --queue-num N              the first netfilter queue (default 5150)\n"
 	     "      --queues N                 how many queues, two threads each (default 0: one for each processor)\n"
+	     "      --restart-gap bypass|hold  SYNs during a restart pass undecided, or wait; needs systemd\n"
 	     "      --hold SECONDS             how long a record outlives its last packet (default 300)\n"
 	     "      --state-dir DIR            (default /var/lib/tsnatd)\n"
 	     "      --runtime-dir DIR          (default /run/tsnatd)\n"
@@ -500,6 +506,7 @@ void config_usage(void)
 	     "      --log-level LEVEL          error, warning, notice, info, debug\n"
 	     "      --check                    validate the configuration and exit\n"
 	     "      --cleanup                  remove this instance's rules, filters and pins, and exit\n"
+	     "      --remove-rules             remove this instance's rules, as a stop does, and exit\n"
 	     "      --version, --help\n\n"
 	     "Exit codes: 0 stopped, 1 failure, 2 usage or configuration,\n"
 	     "3 what it needs is missing or taken.");

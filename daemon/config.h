@@ -19,6 +19,7 @@ enum config_policy { CONFIG_REPAIR, CONFIG_UNIFY };
 enum config_scope { CONFIG_SCOPE_DESTINATION, CONFIG_SCOPE_TUPLE };
 enum config_datapath { CONFIG_DATAPATH_AUTO, CONFIG_DATAPATH_BPF, CONFIG_DATAPATH_QUEUE };
 enum config_decide { CONFIG_DECIDE_QUEUE, CONFIG_DECIDE_KERNEL };
+enum config_gap { CONFIG_GAP_BYPASS, CONFIG_GAP_HOLD };
 enum config_rules { CONFIG_RULES_MANAGED, CONFIG_RULES_NONE };
 
 struct config_prefix {
@@ -37,6 +38,7 @@ struct config {
 	char pin_dir[CONFIG_PATH_MAX];
 	uint32_t queue_num;
 	uint32_t queues; /* of each kind; 0: see count_queues() */
+	uint32_t restart_gap; /* enum config_gap */
 	uint32_t hold;	  /* seconds */
 	uint32_t records; /* bound of the table */
 	uint32_t conntrack_events; /* learn mappings from events where packets do not bring them */
@@ -44,7 +46,7 @@ struct config {
 	uint32_t log_level; /* LOG_ERR ... LOG_DEBUG */
 };
 
-enum config_action { CONFIG_RUN, CONFIG_CHECK, CONFIG_CLEANUP, CONFIG_VERSION, CONFIG_HELP };
+enum config_action { CONFIG_RUN, CONFIG_CHECK, CONFIG_CLEANUP, CONFIG_REMOVE_RULES, CONFIG_VERSION, CONFIG_HELP };
 
 /* Called once per problem, with a line for the administrator. */
 typedef void config_report_fn(void *user, const char *line);

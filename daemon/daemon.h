@@ -14,6 +14,7 @@
 #include "gateway.h"
 #include "guardian.h"
 #include "health.h"
+#include "kept_queues.h"
 #include "queue_worker.h"
 #include "rules.h"
 #include "saver.h"
@@ -37,6 +38,9 @@ struct daemon {
 	size_t n_workers;
 	struct guardian_heartbeats *heartbeats;
 	pid_t guardian;
+	struct kept_queues kept; /* from the daemon before, until the workers take them */
+	pid_t gap_guardian;	 /* of those */
+	bool keeps;		 /* the service manager has our queues */
 	struct gateway *gateway;
 
 	struct tsclock clock;
@@ -64,9 +68,23 @@ int daemon_check_permission(void);
 int daemon_check_queues(const struct daemon *d);
 /* Bind the queues and start their threads and the guardian. Forks: before any thread that holds a lock. */
 int daemon_start_workers(struct daemon *d);
-/* Everything that waits in the queues gets its verdict; the queues are unbound. */
+/*
+ * End them. If the service manager keeps the queues, what waits in them is the next daemon's; else everything gets its verdict, and they are
+ * unbound.
+ */
 void daemon_stop_workers(struct daemon *d);
 bool daemon_workers_are_alive(const struct daemon *d);
+
+/* daemon_gap.c: the time from a daemon's end to the next one's start */
+
+/* Take what the daemon before left to the service manager. It waits, though not for ever, until the workers start. Forks. */
+int daemon_receive_queues(struct daemon *d);
+/* The workers are about to take over the queues: nobody else must answer for them. */
+void daemon_end_gap(struct daemon *d);
+/* Let the service manager keep the queues of the running workers, or not, as the configuration says. */
+void daemon_keep_queues(struct daemon *d);
+/* The start has failed: nothing waits any longer. */
+void daemon_give_up_gap(struct daemon *d);
 
 /* daemon_events.c */
 

@@ -103,6 +103,7 @@ static int read_again(struct daemon *d, const struct reload_report *report)
 	r = attachments_update(&d->attachments, &d->cfg, &link, &error);
 	if (r < 0)
 		log_err("reload: %s: %s (%s)", link, error, strerror(-r));
+	daemon_keep_queues(d);
 	saver_kick(d->saver);
 	log_info("reloaded");
 	return 0;

@@ -59,9 +59,7 @@ static void say_why_queue_failed(unsigned int num, int r)
 
 int daemon_check_permission(void)
 {
-	uint16_t num;
-
-	if (queue_probe(0, 0, &num) != -EPERM)
+	if (queue_permission() != -EPERM)
 		return 0;
 	log_err("no permission to change netfilter (CAP_NET_ADMIN): start tsnatd as root, or by its systemd unit");
 	return -EPERM;
@@ -71,14 +69,18 @@ int daemon_check_queues(const struct daemon *d)
 {
 	/* where "auto" does not find bpf to work, the queues are others, and binding them tells */
 	const struct datapath_ops *ops = d->cfg.datapath == CONFIG_DATAPATH_QUEUE ? &datapath_queue : &datapath_bpf;
-	uint16_t num = (uint16_t)d->cfg.queue_num;
-	int r;
+	const uint32_t n = count_queues(&d->cfg, ops) * (ops->apply ? 3 : 1);
+	int r = 0;
 
-	if (d->cfg.decide == CONFIG_DECIDE_KERNEL)
-		return 0;
-	r = queue_probe(num, count_queues(&d->cfg, ops) * (ops->apply ? 3 : 1), &num);
-	if (r < 0)
-		say_why_queue_failed(num, r);
+	for (uint32_t i = 0; i < n && r == 0 && d->cfg.decide == CONFIG_DECIDE_QUEUE; i++) {
+		uint16_t num = (uint16_t)(d->cfg.queue_num + i);
+
+		if (kept_queues_has(&d->kept, num))
+			continue;
+		r = queue_probe(num);
+		if (r < 0)
+			say_why_queue_failed(num, r);
+	}
 	return r;
 }
 
@@ -103,6 +105,7 @@ static int bind_queues(struct daemon *d, enum rules_queue which)
 			.kind = which == RULES_SYNS ? QUEUE_SYNS : QUEUE_SEGMENTS,
 			.mark_mask = d->cfg.mark_mask,
 			.repeat = d->cfg.rules == CONFIG_RULES_NONE,
+			.kept = which == RULES_SYNS ? &d->kept : NULL,
 			.ops = d->ops,
 			.datapath = d->datapath,
 			.policy = &d->queue_policy,
@@ -124,8 +127,11 @@ int daemon_start_workers(struct daemon *d)
 	size_t guarded;
 	int r;
 
-	if (d->cfg.decide == CONFIG_DECIDE_KERNEL)
+	daemon_end_gap(d);
+	if (d->cfg.decide == CONFIG_DECIDE_KERNEL) {
+		kept_queues_give_up(&d->kept);
 		return 0;
+	}
 	r = bind_queues(d, RULES_SYNS);
 	if (r < 0)
 		return r;
@@ -139,10 +145,12 @@ int daemon_start_workers(struct daemon *d)
 		r = bind_queues(d, RULES_SEGMENTS_IN);
 	if (r < 0)
 		return r;
-	d->heartbeats = guardian_heartbeats_new();
+	kept_queues_give_up(&d->kept);
+	if (!d->heartbeats)
+		d->heartbeats = guardian_heartbeats_new();
 	if (!d->heartbeats)
 		return -ENOMEM;
-	d->guardian = guardian_start(queues, guarded, d->heartbeats);
+	d->guardian = guardian_start(queues, guarded, d->heartbeats, 0);
 	if (d->guardian < 0)
 		log_warn("no guardian process (%s): SYNs wait if the daemon hangs", strerror(-d->guardian));
 	for (size_t i = 0; i < d->n_workers && r >= 0; i++)
@@ -155,7 +163,7 @@ int daemon_start_workers(struct daemon *d)
 void daemon_stop_workers(struct daemon *d)
 {
 	for (size_t i = 0; i < d->n_workers; i++)
-		queue_worker_stop(d->worker[i]);
+		queue_worker_stop(d->worker[i], !d->keeps);
 	for (size_t i = 0; i < ARRAY_SIZE(d->worker_conntrack); i++)
 		conntrack_free(d->worker_conntrack[i]);
 	guardian_stop(d->guardian);

@@ -137,4 +137,18 @@ struct datapath_ops {
 	int (*retire)(const struct datapath_config *cfg);
 };
 
+/* Connections that have a shift now, by a datapath's COUNTERS. */
+static inline uint64_t datapath_open_shifts(const uint64_t *counters)
+{
+	const uint64_t started = counters[COUNTER_SHIFTS_STARTED], ended = counters[COUNTER_SHIFTS_ENDED];
+
+	return started > ended ? started - ended : 0;
+}
+
+/*
+ * How many connections with a shift a run with the datapath "queue" left behind in this boot: they wait as long as its rules are there.
+ * Opens the table, so no run may have it.
+ */
+uint64_t datapath_queue_open_shifts(const struct datapath_config *cfg);
+
 extern const struct datapath_ops datapath_bpf, datapath_queue;

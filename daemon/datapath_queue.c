@@ -190,6 +190,22 @@ static int queue_cleanup(const struct datapath_config *cfg)
 	return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
 }
 
+uint64_t datapath_queue_open_shifts(const struct datapath_config *cfg)
+{
+	uint64_t n[COUNTER_COUNT] = { 0 };
+	struct datapath *dp;
+	const char *error;
+	char path[160];
+
+	records_path(path, sizeof(path), cfg->runtime_dir);
+	/* to open it would make one */
+	if (access(path, F_OK) < 0 || queue_open_datapath(&dp, cfg, &error) < 0)
+		return 0;
+	queue_counters(dp, n);
+	queue_close(dp);
+	return datapath_open_shifts(n);
+}
+
 const struct datapath_ops datapath_queue = {
 	.name = "queue",
 	.open = queue_open_datapath,

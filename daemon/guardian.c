@@ -14,6 +14,8 @@
 #include "queue_netlink.h"
 #include "util.h"
 
+#define GUARDIAN_BATCH 256 /* packets: the daemon may come back, and has the first claim on what comes then */
+
 struct guardian_heartbeats *guardian_heartbeats_new(void)
 {
 	void *p = mmap(NULL, sizeof(struct guardian_heartbeats), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
@@ -22,36 +24,10 @@ struct guardian_heartbeats *guardian_heartbeats_new(void)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* Accept all that waits in the queue. Returns how many packets that were. */
-static unsigned int accept_waiting(const struct guardian_queue *q)
-{
-	char buf[QUEUE_ATTRIBUTES + QUEUE_WHOLE] __attribute__((aligned(8)));
-	unsigned int packets = 0;
-	uint32_t last_id = 0;
-
-	/* bounded: the daemon may come back, and has the first claim on what comes then */
-	for (int i = 0; i < 256; i++) {
-		ssize_t n = recv(mnl_socket_get_fd(q->nl), buf, sizeof(buf), MSG_DONTWAIT);
-		const struct nlmsghdr *nlh = (const struct nlmsghdr *)buf;
-		struct queue_packet p;
-
-		if (n < 0 && errno == ENOBUFS)
-			continue;
-		if (n <= 0)
-			break;
-		if (!nlmsg_fits(nlh, (int)n) || queue_parse(nlh, &p) != 1)
-			continue;
-		last_id = p.id;
-		packets++;
-	}
-	if (packets)
-		queue_accept(q->nl, q->num, last_id, true);
-	return packets;
-}
-
 static bool is_late(const struct guardian_heartbeats *beats, size_t i)
 {
-	return boot_ms() - atomic_load(&beats->alive_ms[i]) > GUARDIAN_LATE_MS;
+	/* the daemon may be ahead: see guardian_start() */
+	return boot_ms() > atomic_load(&beats->alive_ms[i]) + GUARDIAN_LATE_MS;
 }
 
 static void guard(const struct guardian_queue *queues, size_t n, struct guardian_heartbeats *beats)
@@ -69,7 +45,7 @@ static void guard(const struct guardian_queue *queues, size_t n, struct guardian
 			continue;
 		for (size_t i = 0; i < n; i++)
 			if (fds[i].revents)
-				atomic_fetch_add(&beats->accepted[i], accept_waiting(&queues[i]));
+				atomic_fetch_add(&beats->accepted[i], queue_accept_waiting(queues[i].nl, queues[i].num, GUARDIAN_BATCH));
 	}
 }
 
@@ -87,13 +63,13 @@ static void close_others(const struct guardian_queue *queues, size_t n)
 	}
 }
 
-pid_t guardian_start(const struct guardian_queue *queues, size_t n, struct guardian_heartbeats *beats)
+pid_t guardian_start(const struct guardian_queue *queues, size_t n, struct guardian_heartbeats *beats, uint32_t patience_ms)
 {
 	pid_t parent = getpid(), pid;
 	sigset_t none;
 
 	for (size_t i = 0; i < n; i++)
-		atomic_store(&beats->alive_ms[i], boot_ms());
+		atomic_store(&beats->alive_ms[i], boot_ms() + patience_ms);
 	pid = fork();
 	if (pid != 0)
 		return pid < 0 ? -errno : pid;

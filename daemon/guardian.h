@@ -32,9 +32,10 @@ struct guardian_queue {
 struct guardian_heartbeats *guardian_heartbeats_new(void);
 
 /*
- * Start the process; to be called before any thread runs. Returns its pid or -errno.
+ * Start the process; to be called before any thread runs. The first heartbeat may come as late as PATIENCE_MS.
+ * Returns its pid or -errno.
  */
-pid_t guardian_start(const struct guardian_queue *queues, size_t n, struct guardian_heartbeats *beats);
+pid_t guardian_start(const struct guardian_queue *queues, size_t n, struct guardian_heartbeats *beats, uint32_t patience_ms);
 
 /* End it and wait for it. Does nothing when PID is not positive. */
 void guardian_stop(pid_t pid);

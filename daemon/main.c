@@ -311,45 +311,63 @@ static void raise_memlock(void)
  * Without program in the kernel, nobody shifts the segments of live connections now. While the rules stay, those wait for the next start
  * (TCP sends them again); without rules they would leave unshifted, and break.
  */
-static bool must_keep_rules(const struct daemon *d)
+static bool must_keep_rules(uint64_t shifted)
+{
+	if (!shifted)
+		return false;
+	log_notice("%llu shifted connections wait for the next start; --cleanup gives them up", (unsigned long long)shifted);
+	return true;
+}
+
+static uint64_t open_shifts(const struct daemon *d)
 {
 	uint64_t n[COUNTER_COUNT] = { 0 };
 
-	if (!d->ops || !d->ops->apply || d->ops->counters(d->datapath, n) < 0 || n[COUNTER_SHIFTS_STARTED] <= n[COUNTER_SHIFTS_ENDED])
-		return false;
-	log_notice("%llu shifted connections wait for the next start; --cleanup gives them up",
-		   (unsigned long long)(n[COUNTER_SHIFTS_STARTED] - n[COUNTER_SHIFTS_ENDED]));
-	return true;
+	if (!d->ops || !d->ops->apply || d->ops->counters(d->datapath, n) < 0)
+		return 0;
+	return datapath_open_shifts(n);
 }
 
 static void remove_rules(struct daemon *d)
 {
-	if (d->rules && !must_keep_rules(d) && rules_remove(d->rules) < 0)
+	if (d->rules && !must_keep_rules(open_shifts(d)) && rules_remove(d->rules) < 0)
 		log_warn("the nft rules could not be removed");
+}
+
+static void stop_handling(struct daemon *d)
+{
+	const struct datapath_config cfg = daemon_datapath_config(&d->cfg, &d->clock);
+
+	if (d->keeps) {
+		daemon_stop_workers(d);
+	} else {
+		/* first no new SYN is queued, then those that wait get their verdicts; only then the base chains may go */
+		if (d->rules)
+			rules_pause(d->rules);
+		daemon_stop_workers(d);
+		remove_rules(d);
+	}
 	rules_free(d->rules);
-	d->rules = NULL;
+	/* the filters stay for live connections; new ones are none of their business from now on */
+	if (d->datapath)
+		d->ops->configure(d->datapath, &cfg, false);
 }
 
 static void stop(struct daemon *d)
 {
-	const struct datapath_config cfg = daemon_datapath_config(&d->cfg, &d->clock);
-
 	sd_notify(0, "STOPPING=1");
 	gateway_free(d->gateway);
 	health_free(d->health);
 	d->health = NULL;
-	/* first no new SYN is queued, then those that wait get their verdicts; only then the base chains may go */
-	if (d->rules)
-		rules_pause(d->rules);
-	daemon_stop_workers(d);
-	remove_rules(d);
-	/* the filters stay for live connections; new ones are none of their business from now on */
-	if (d->datapath)
-		d->ops->configure(d->datapath, &cfg, false);
+	/* what waits from here on waits for the next start: late, so that it is not long */
+	if (!d->keeps)
+		stop_handling(d);
 	sweeper_free(d->sweeper);
 	sd_event_source_unref(d->mappings_event);
 	conntrack_free(d->conntrack);
 	saver_stop(d->saver);
+	if (d->keeps)
+		stop_handling(d);
 	if (d->ops)
 		d->ops->close(d->datapath);
 	sd_event_source_unref(d->links_event);
@@ -367,6 +385,8 @@ static int start(struct daemon *d)
 
 	if (r >= 0)
 		r = take_lock(d);
+	if (r >= 0)
+		r = daemon_receive_queues(d);
 	if (r >= 0)
 		r = daemon_check_queues(d);
 	if (r >= 0)
@@ -426,8 +446,11 @@ static int run(int argc, char **argv, const struct config *cfg)
 	if (r >= 0) {
 		log_info("tsnatd %s: policy %s, datapath %s, decisions in the %s", VERSION,
 			 config_policy_name(cfg->policy), d.ops->name, config_decide_name(cfg->decide));
+		daemon_keep_queues(&d);
 		sd_notify(0, "READY=1");
 		code = sd_event_loop(d.event) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	} else {
+		daemon_give_up_gap(&d);
 	}
 	stop(&d);
 	return code;
@@ -455,6 +478,28 @@ static int cleanup(const struct config *cfg)
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+/* What a daemon with restart_gap = hold left for a next one that does not come. */
+static int remove_left_rules(const struct config *cfg)
+{
+	const struct datapath_config dp = daemon_datapath_config(cfg, &(struct tsclock){ 0 });
+	const struct rules_config rules_cfg = { .queue_num = (uint16_t)cfg->queue_num, .queues = 1 };
+	struct daemon d = { .cfg = *cfg, .lock_fd = -1 };
+	int r = take_lock(&d);
+
+	if (r < 0)
+		return exit_code(r);
+	r = rules_new(&d.rules, &rules_cfg);
+	if (r >= 0)
+		r = rules_pause(d.rules);
+	if (r >= 0 && !(cfg->datapath != CONFIG_DATAPATH_BPF && must_keep_rules(datapath_queue_open_shifts(&dp))))
+		r = rules_remove(d.rules);
+	if (r < 0)
+		log_err("nft rules: %s", strerror(-r));
+	rules_free(d.rules);
+	close_fd(&d.lock_fd);
+	return exit_code(r);
+}
+
 int main(int argc, char **argv)
 {
 	enum config_action action;
@@ -475,6 +520,8 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	case CONFIG_CLEANUP:
 		return cleanup(&cfg);
+	case CONFIG_REMOVE_RULES:
+		return remove_left_rules(&cfg);
 	case CONFIG_RUN:
 		return run(argc, argv, &cfg);
 	}

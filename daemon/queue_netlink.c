@@ -116,33 +116,40 @@ static int ask_permission(struct opening *o)
 	return r == -EINVAL ? -EOPNOTSUPP : r;
 }
 
-int queue_probe(uint16_t first, unsigned int n, uint16_t *ret_num)
+static int ask(int (*question)(struct opening *o), uint16_t num)
 {
 	const struct timeval patience = { .tv_sec = 2 };
 	struct mnl_socket *nl = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
-	struct opening o = { .nl = nl };
+	struct opening o = { .nl = nl, .num = num };
 	int r;
 
 	if (!nl)
 		return errno == EPROTONOSUPPORT ? -EOPNOTSUPP : -errno;
 	setsockopt(mnl_socket_get_fd(nl), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	r = mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0 ? -errno : ask_permission(&o);
-	for (unsigned int i = 0; i < n && r == 0; i++) {
-		o.num = (uint16_t)(first + i);
-		r = ask_owner(&o);
-		if (r == -EBUSY)
-			*ret_num = o.num;
-	}
+	r = mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0 ? -errno : question(&o);
 	mnl_socket_close(nl);
 	return r;
 }
 
+int queue_permission(void)
+{
+	return ask(ask_permission, 0);
+}
+
+int queue_probe(uint16_t num)
+{
+	int r = queue_permission();
+
+	return r < 0 ? r : ask(ask_owner, num);
+}
+
 /* The packet ID and all that wait before it. */
-static int verdict_up_to(struct mnl_socket *nl, uint16_t num, uint32_t id, int verdict)
+static int verdict_up_to(struct mnl_socket *nl, uint16_t num, uint32_t id, int verdict, uint32_t seq)
 {
 	char buf[256];
 	struct nlmsghdr *nlh = nfq_nlmsg_put(buf, NFQNL_MSG_VERDICT_BATCH, num);
 
+	nlh->nlmsg_seq = seq;
 	nfq_nlmsg_verdict_put(nlh, (int)id, verdict);
 	return mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0 ? -errno : 0;
 }
@@ -174,7 +181,7 @@ int queue_open(struct mnl_socket **ret, uint16_t num, const struct queue_options
 		config_flag(&o, NFQA_CFG_F_GSO);
 	*ret_conntrack = config_flag(&o, NFQA_CFG_F_CONNTRACK) == 0;
 	if (o.early)
-		verdict_up_to(nl, num, o.early_id, opt->fail_open ? NF_ACCEPT : NF_DROP);
+		verdict_up_to(nl, num, o.early_id, opt->fail_open ? NF_ACCEPT : NF_DROP, 0);
 	*ret = nl;
 	return 0;
 }
@@ -198,6 +205,9 @@ static int on_attribute(const struct nlattr *attr, void *data)
 	return MNL_CB_OK;
 }
 
+/* See queue_forget_read(). */
+#define SEQ_UNASKED 2
+
 int queue_parse(const struct nlmsghdr *nlh, struct queue_packet *ret)
 {
 	const struct nlattr *attr[NFQA_MAX + 1] = { NULL };
@@ -208,6 +218,8 @@ int queue_parse(const struct nlmsghdr *nlh, struct queue_packet *ret)
 		if (mnl_nlmsg_get_payload_len(nlh) < sizeof(*e))
 			return -EBADMSG;
 		e = mnl_nlmsg_get_payload(nlh);
+		if (nlh->nlmsg_seq == SEQ_UNASKED)
+			return 0;
 		return e->error > 0 ? -EBADMSG : e->error;
 	}
 	if (nlh->nlmsg_type != (NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_PACKET))
@@ -242,10 +254,57 @@ int queue_accept(struct mnl_socket *nl, uint16_t num, uint32_t id, bool up_to)
 	struct nlmsghdr *nlh;
 
 	if (up_to)
-		return verdict_up_to(nl, num, id, NF_ACCEPT);
+		return verdict_up_to(nl, num, id, NF_ACCEPT, 0);
 	nlh = nfq_nlmsg_put(buf, NFQNL_MSG_VERDICT, num);
 	nfq_nlmsg_verdict_put(nlh, (int)id, NF_ACCEPT);
 	return mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0 ? -errno : 0;
+}
+
+unsigned int queue_accept_waiting(struct mnl_socket *nl, uint16_t num, unsigned int max)
+{
+	char buf[QUEUE_ATTRIBUTES + QUEUE_WHOLE] __attribute__((aligned(8)));
+	unsigned int packets = 0;
+	uint32_t last_id = 0;
+
+	for (unsigned int i = 0; i < max; i++) {
+		ssize_t n = recv(mnl_socket_get_fd(nl), buf, sizeof(buf), MSG_DONTWAIT);
+		const struct nlmsghdr *nlh = (const struct nlmsghdr *)buf;
+		struct queue_packet p;
+
+		if (n < 0 && errno == ENOBUFS)
+			continue;
+		if (n <= 0)
+			break;
+		if (!nlmsg_fits(nlh, (int)n) || queue_parse(nlh, &p) != 1)
+			continue;
+		last_id = p.id;
+		packets++;
+	}
+	if (packets)
+		queue_accept(nl, num, last_id, true);
+	return packets;
+}
+
+void queue_forget_read(struct mnl_socket *nl, uint16_t num)
+{
+	char buf[QUEUE_ATTRIBUTES + QUEUE_WHOLE] __attribute__((aligned(8)));
+	const struct nlmsghdr *nlh = (const struct nlmsghdr *)buf;
+	struct queue_packet p;
+
+	for (;;) {
+		ssize_t n = recv(mnl_socket_get_fd(nl), buf, sizeof(buf), MSG_DONTWAIT | MSG_PEEK);
+
+		if (n < 0 && errno == ENOBUFS)
+			continue;
+		if (n <= 0)
+			return;
+		if (nlmsg_fits(nlh, (int)n) && queue_parse(nlh, &p) == 1)
+			break;
+		/* an answer to somebody who is gone */
+		if (recv(mnl_socket_get_fd(nl), buf, sizeof(buf), MSG_DONTWAIT) <= 0)
+			return;
+	}
+	verdict_up_to(nl, num, p.id - 1, NF_ACCEPT, SEQ_UNASKED);
 }
 
 int queue_send_verdict(struct mnl_socket *nl, uint16_t num, const struct queue_verdict *v, char *buf, size_t size)

@@ -37,13 +37,14 @@ struct queue_packet {
 	struct inside inside;
 };
 
+/* May this process command queues? Returns 0 or -errno: -EPERM without CAP_NET_ADMIN, -EOPNOTSUPP when the kernel has no nfnetlink_queue. */
+int queue_permission(void);
+
 /*
- * Could the N queues from FIRST on be bound? Changes nothing, neither for them nor for who has them. N may be 0, to ask for the permission.
- *
- * Returns 0 or -errno: -EPERM without CAP_NET_ADMIN, -EOPNOTSUPP when the kernel has no nfnetlink_queue, -EBUSY when another program has
- * the queue *RET_NUM.
+ * Could the queue be bound? Changes nothing, neither for the queue nor for who has it. Returns 0 or -errno: -EBUSY when another program has
+ * it, and what queue_permission() does.
  */
-int queue_probe(uint16_t first, unsigned int n, uint16_t *ret_num);
+int queue_probe(uint16_t num);
 
 /*
  * Open a socket and bind queue NUM with everything set, conntrack too where there is. Packets that came meanwhile are accepted where the queue
@@ -62,6 +63,15 @@ int queue_parse(const struct nlmsghdr *nlh, struct queue_packet *ret);
 
 /* Accept the packet ID, or with UP_TO every waiting packet up to it. Returns 0 or -errno. */
 int queue_accept(struct mnl_socket *nl, uint16_t num, uint32_t id, bool up_to);
+
+/* Read what waits now, at most MAX messages, and accept it. Returns how many packets that were. */
+unsigned int queue_accept_waiting(struct mnl_socket *nl, uint16_t num, unsigned int max);
+
+/*
+ * For a bound queue whose reader is gone: accept packets that it had read and not answered, which nobody can read again. What was not
+ * read stays. There may be none of them, which the kernel will call an error in a message that queue_parse() leaves out.
+ */
+void queue_forget_read(struct mnl_socket *nl, uint16_t num);
 
 /* A verdict that does something else than to accept. */
 struct queue_verdict {

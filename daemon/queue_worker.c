@@ -56,6 +56,7 @@ struct queue_worker {
 	struct queue_worker_config cfg;
 	struct mnl_socket *nl;
 	int stop_fd;
+	atomic_bool drain; /* at the end */
 	struct reader *readers[READERS_MAX];
 	unsigned int n_readers;
 	atomic_uint busy; /* readers that hold packets without verdict */
@@ -413,7 +414,7 @@ static void read_queue(struct queue_worker *w, struct reader *rd)
 			;
 	}
 	/* the rules are paused by now: what still waits gets its verdict, and nothing comes after it; segments may come all the time */
-	while (w->cfg.kind == QUEUE_SYNS && handle_batch(w, rd))
+	while (w->cfg.kind == QUEUE_SYNS && atomic_load(&w->drain) && handle_batch(w, rd))
 		;
 }
 
@@ -473,13 +474,25 @@ static int reader_new(struct reader **ret, struct queue_worker *w)
 	return 0;
 }
 
-int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config *cfg)
+static struct queue_options options_of(const struct queue_worker_config *cfg)
 {
-	const struct queue_options opt = {
+	return (struct queue_options){
 		.copy_range = cfg->ops->apply ? QUEUE_WHOLE : QUEUE_HEADERS,
 		.fail_open = cfg->kind == QUEUE_SYNS,
 		.merged = cfg->kind != QUEUE_SYNS,
 	};
+}
+
+static int take_or_open(struct queue_worker *w, const struct queue_options *opt)
+{
+	if (w->cfg.kept)
+		w->nl = kept_queues_take(w->cfg.kept, w->cfg.num, opt->copy_range, &w->has_mapping);
+	return w->nl ? 0 : queue_open(&w->nl, w->cfg.num, opt, &w->has_mapping);
+}
+
+int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config *cfg)
+{
+	const struct queue_options opt = options_of(cfg);
 	struct queue_worker *w = calloc(1, sizeof(*w));
 	int r;
 
@@ -492,7 +505,7 @@ int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config
 	table_mutex_init(&w->alive_lock);
 	table_mutex_init(&w->order_lock);
 	w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	r = w->stop_fd < 0 ? -errno : queue_open(&w->nl, cfg->num, &opt, &w->has_mapping);
+	r = w->stop_fd < 0 ? -errno : take_or_open(w, &opt);
 	if (r < 0) {
 		close_fd(&w->stop_fd);
 		pthread_mutex_destroy(&w->alive_lock);
@@ -530,12 +543,25 @@ int queue_worker_start(struct queue_worker *w, atomic_uint_fast64_t *alive_ms)
 	return 0;
 }
 
-void queue_worker_stop(struct queue_worker *w)
+int queue_worker_keep(struct queue_worker *w, bool keep)
+{
+	const struct queue_options opt = options_of(&w->cfg);
+
+	if (w->cfg.kind != QUEUE_SYNS)
+		return 0;
+	if (keep)
+		return kept_queues_put(w->nl, w->cfg.num, opt.copy_range, w->has_mapping);
+	kept_queues_drop(w->cfg.num, opt.copy_range, w->has_mapping);
+	return 0;
+}
+
+void queue_worker_stop(struct queue_worker *w, bool drain)
 {
 	const uint64_t one = 1;
 
 	if (!w)
 		return;
+	atomic_store(&w->drain, drain);
 	/* nobody reads the eventfd: it stays readable for all */
 	if (write(w->stop_fd, &one, sizeof(one)) < 0)
 		log_err("queue %u: cannot stop: %s", w->cfg.num, strerror(errno));
@@ -543,6 +569,9 @@ void queue_worker_stop(struct queue_worker *w)
 		pthread_join(w->readers[i]->thread, NULL);
 		reader_free(w->readers[i]);
 	}
+	/* taken over for a start that failed */
+	if (!w->n_readers && w->cfg.kind == QUEUE_SYNS)
+		queue_accept_waiting(w->nl, w->cfg.num, QUEUE_MAXLEN);
 	mnl_socket_close(w->nl);
 	close(w->stop_fd);
 	pthread_mutex_destroy(&w->alive_lock);

@@ -10,6 +10,7 @@
 
 #include "datapath.h"
 #include "guardian.h"
+#include "kept_queues.h"
 
 /* What a reload changes under running workers. */
 struct queue_policy {
@@ -28,6 +29,7 @@ struct queue_worker_config {
 	enum queue_kind kind;
 	uint32_t mark_mask; /* of packet marks: set on shifted SYNs and their like, for the rules to mark the connection. With ops->apply alone */
 	bool repeat;	    /* the rules that look at it are in the chain that queues, before those that queue */
+	struct kept_queues *kept; /* from a daemon before us, to take the queue over; or NULL */
 	const struct datapath_ops *ops;
 	struct datapath *datapath;
 	const struct queue_policy *policy;
@@ -38,7 +40,7 @@ struct queue_worker_config {
 struct queue_worker;
 
 /*
- * Bind the queue; its packets wait until the worker runs.
+ * Bind the queue, or take it over; its packets wait until the worker runs.
  *
  * Returns 0 or -errno: what queue_open() does.
  */
@@ -53,8 +55,14 @@ struct guardian_queue queue_worker_queue(const struct queue_worker *w);
  */
 int queue_worker_start(struct queue_worker *w, atomic_uint_fast64_t *alive_ms);
 
-/* Give all waiting packets their verdict, unbind, end the thread. NULL is allowed. */
-void queue_worker_stop(struct queue_worker *w);
+/* Let the service manager keep the queue, or not any more; nothing for QUEUE_SEGMENTS. Returns 0 or -errno. */
+int queue_worker_keep(struct queue_worker *w, bool keep);
+
+/*
+ * End the threads and close the queue: nothing that they have read is left without verdict. With DRAIN nothing that waits is, for which no
+ * new packets may come; else it stays for whoever has the queue, too. NULL is allowed.
+ */
+void queue_worker_stop(struct queue_worker *w, bool drain);
 
 /* Add what this worker counted to COUNTERS[COUNTER_COUNT]. */
 void queue_worker_counters(struct queue_worker *w, uint64_t *counters);
