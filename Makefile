@@ -32,6 +32,12 @@ $(B)/tsnatctl: $(CTL_OBJS:%=$(B)/%.o)
 $(B)/%.o: daemon/%.c Makefile | $(B)
 	$(CC) $(ALL_CFLAGS) $(shell $(PKG_CONFIG) --cflags $(DAEMON_PKGS)) -MMD -MP -c -o $@ $<
 
+# What names the configuration file is made again when it is to be at another place.
+$(B)/sysconfdir: force | $(B)
+	@echo '$(SYSCONFDIR)' | cmp -s - $@ || echo '$(SYSCONFDIR)' >$@
+$(B)/config.o $(B)/ctl_config.o: $(B)/sysconfdir
+$(B)/config.o $(B)/ctl_config.o: ALL_CFLAGS += -DSYSCONFDIR='"$(SYSCONFDIR)"'
+
 # the BPF object, embedded by its skeleton
 BPF_INCLUDE := $(addprefix -I,$(wildcard /usr/include/$(shell $(CC) -print-multiarch)))
 $(B)/tsnat.bpf.o: daemon/bpf/tsnat.bpf.c Makefile | $(B)

@@ -9,7 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONFIG_DEFAULT_FILE "/etc/tsnatd.conf"
+#ifndef SYSCONFDIR
+#define SYSCONFDIR "/etc"
+#endif
+
+#define CONFIG_DEFAULT_FILE SYSCONFDIR "/tsnatd.conf"
 #define CONFIG_INTERFACES_MAX 64
 #define CONFIG_EXTERNAL_MAX 64
 #define CONFIG_QUEUES_MAX 64

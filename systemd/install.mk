@@ -16,9 +16,9 @@ SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
 INSTALL_FILES = \
 	755:$(B)/tsnatd:$(SBINDIR)/tsnatd \
 	755:$(B)/tsnatctl:$(BINDIR)/tsnatctl \
-	644:daemon/tsnatd.8:$(MANDIR)/man8/tsnatd.8 \
-	644:daemon/tsnatd.conf.5:$(MANDIR)/man5/tsnatd.conf.5 \
-	644:daemon/tsnatctl.1:$(MANDIR)/man1/tsnatctl.1 \
+	644:$(B)/man/tsnatd.8:$(MANDIR)/man8/tsnatd.8 \
+	644:$(B)/man/tsnatd.conf.5:$(MANDIR)/man5/tsnatd.conf.5 \
+	644:$(B)/man/tsnatctl.1:$(MANDIR)/man1/tsnatctl.1 \
 	644:$(B)/systemd/tsnatd.service:$(UNITDIR)/tsnatd.service \
 	644:$(B)/systemd/tsnatd@.service:$(UNITDIR)/tsnatd@.service \
 	644:systemd/tsnatd.sysusers:$(SYSUSERSDIR)/tsnatd.conf \
@@ -29,7 +29,7 @@ INSTALL_FILES = \
 # Directories that are only ours. In a DESTDIR, uninstall removes every empty one.
 INSTALL_OWN_DIRS = $(DOCDIR) $(SYSCONFDIR)/tsnatd
 
-# The units name the daemon where it will be; the configuration file only where it isn't the one that is built in.
+# The units name the daemon where it will be, and the configuration file where it is not the usual one.
 UNIT_CONFIG = $(if $(filter-out /etc,$(SYSCONFDIR)), -c $(SYSCONFDIR)/tsnatd.conf)
 
 # always made anew: PREFIX may be another one than the last time
@@ -38,9 +38,15 @@ $(B)/systemd/%.service: systemd/%.service.in systemd/common.in force
 	@sed -e '/^@common@$$/{' -e 'r systemd/common.in' -e 'd' -e '}' $< | sed \
 		-e 's|@sbindir@|$(SBINDIR)|g' -e 's|@sysconfdir@|$(SYSCONFDIR)|g' -e 's|@config@|$(UNIT_CONFIG)|g' >$@
 
+$(B)/man/%: daemon/% $(B)/sysconfdir
+	@mkdir -p $(@D)
+	@sed 's|/etc/tsnatd|$(SYSCONFDIR)/tsnatd|g' $< >$@
+
+man: $(B)/man/tsnatd.8 $(B)/man/tsnatd.conf.5 $(B)/man/tsnatctl.1
+
 units: $(B)/systemd/tsnatd.service $(B)/systemd/tsnatd@.service
 
-install: all units
+install: all units man
 	@set -e; for f in $(INSTALL_FILES); do \
 		mode=$${f%%:*} f=$${f#*:}; \
 		install -D -m $$mode "$${f%%:*}" "$(DESTDIR)$${f#*:}"; \
@@ -76,4 +82,4 @@ endif
 deb:
 	contrib/debian/build.sh $(VERSION) $(B)/deb
 
-.PHONY: units install uninstall deb force
+.PHONY: units man install uninstall deb force
