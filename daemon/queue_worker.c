@@ -40,9 +40,9 @@
 #define WAKE_MS (GUARDIAN_LATE_MS / 3)
 
 /*
- * Which packets were lost on their way here. The kernel numbers packets as it puts them into the socket, and a number that found no room
- * there is missing. (The queue itself is never full before the socket is: QUEUE_MAXLEN.) It counts the lost ones itself, too, but
- * only root may read where.
+ * Which packets were lost on their way here. The kernel numbers packets as it puts them into the socket; the numbers of those that found no
+ * room there are missing, as the next one shows that does. (The queue itself is never full before the socket is: QUEUE_MAXLEN.) The
+ * kernel counts the lost ones itself, too, but only root may read where.
  */
 struct queue_ids {
 	pthread_mutex_t lock;
