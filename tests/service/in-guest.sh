@@ -185,6 +185,64 @@ check "restart: another process" [ "$(main_pid)" != "$pid" ]
 check "restart: the connection lives, still shifted" ping two
 check "restart: shift and record are still there" [ "$(counter connections_shifted)" = 1 ]
 
+# --- the gap of a restart ---
+# The next start waits for a file, so that what happens in between can be looked at.
+printf '[Service]\nExecStartPre=/bin/sh -c "until [ -e /run/go ]; do sleep 0.2; done"\nTimeoutStartSec=180s\n' \
+	>/run/systemd/system/tsnatd.service.d/gap.conf
+systemctl daemon-reload
+waiting() { awk '{ n += $3 } END { print n + 0 }' /proc/net/netfilter/nfnetlink_queue; }
+syn_waits() { [ "$(waiting)" -ge 1 ]; }
+rules_there() { nft list table ip tsnatd >/dev/null 2>&1; }
+gap_begins() { # COMMAND...: it ends the daemon, and another start is going to follow
+	systemctl reset-failed tsnatd
+	rm -f /run/go
+	"$@"
+	within 60 is_property SubState start-pre
+}
+gap_ends() {
+	touch /run/go
+	within 120 is_property ActiveState active
+}
+is_held() { # TEXT: a connection begins in the gap, and is made after it
+	connections 8001 1 1 &
+	check "$1: the SYN waits" within 20 syn_waits
+	check "$1: ends" gap_ends
+	check "$1: the connection is made" wait $!
+	echo "# $(counter verdicts) SYNs decided by the daemon since, $(counter guardian_verdicts) by nobody"
+}
+restart_begins() { systemctl restart --no-block tsnatd; }
+
+check "restart_gap bypass: nothing is kept" is_property NFileDescriptorStore 0
+check "restart_gap bypass: begins" gap_begins restart_begins
+check "restart_gap bypass: no rules" not rules_there
+check "restart_gap bypass: a connection is made meanwhile" connections 8001 1 1
+check "restart_gap bypass: ends" gap_ends
+
+echo 'restart_gap = "hold";' >>/etc/tsnatd.conf
+check "restart_gap hold: by a reload" systemctl reload tsnatd
+kept() { [ "$(property tsnatd NFileDescriptorStore)" = "$(nproc)" ]; }
+check "restart_gap hold: a queue for each processor is kept" within 10 kept
+check "restart_gap hold: restart begins" gap_begins restart_begins
+check "restart_gap hold: the rules stay" rules_there
+is_held "restart_gap hold: restart"
+check "restart_gap hold: healthy" healthy
+kill_it() { kill -KILL "$(main_pid)"; }
+check "restart_gap hold: crash, restart begins" gap_begins kill_it
+is_held "restart_gap hold: crash"
+check "restart_gap hold: healthy again" healthy
+check "restart_gap hold: the connection from before lives" ping hold
+
+check "restart_gap hold: stop" systemctl stop tsnatd
+check "restart_gap hold: stop: nothing is kept" within 10 is_property NFileDescriptorStore 0
+check "restart_gap hold: stop: no rules" not rules_there
+check "restart_gap hold: stop: no queue is bound" [ -z "$(cat /proc/net/netfilter/nfnetlink_queue)" ]
+check "restart_gap hold: stop: a connection is made" connections 8001 1 1
+rm /run/systemd/system/tsnatd.service.d/gap.conf
+systemctl daemon-reload
+printf 'interfaces = [ "up0" ];\n' >/etc/tsnatd.conf
+systemctl start tsnatd
+check "starts without it" healthy
+
 # --- crash ---
 pid=$(main_pid)
 kill -KILL "$pid"
@@ -193,7 +251,6 @@ check "SIGKILL: the connection lives" ping three
 
 # --- others flush everything ---
 nft flush ruleset
-rules_there() { nft list table ip tsnatd >/dev/null 2>&1; }
 check "nft flush ruleset: the rules come back" within 10 rules_there
 nat
 
@@ -206,11 +263,16 @@ stopped=$SECONDS
 sleep 1
 check "SIGSTOP: new connections get through" connections 8003 1 1
 # meanwhile, in another namespace
-echo 'interfaces = [ "s0" ];' >/etc/tsnatd/server.conf
+echo 'interfaces = [ "s0" ]; restart_gap = "hold";' >/etc/tsnatd/server.conf
 check "tsnatd@server starts" systemctl start tsnatd@server
 check "tsnatd@server is healthy" healthy --socket /run/tsnatd-server/io.tsnatd.Gateway
 check "tsnatd@server is in its namespace" [ "$(ip netns identify "$(property tsnatd@server MainPID)")" = server ]
 check "tsnatd@server has its own pins" [ "$(ls /sys/fs/bpf/tsnatd-server | wc -l)" -gt 0 ]
+rules_of_server() { ip netns exec server nft list table ip tsnatd >/dev/null 2>&1; }
+check "tsnatd@server has its own rules" rules_of_server
+systemctl stop tsnatd@server
+check "tsnatd@server stops: its rules are gone, though a restart would find them" not rules_of_server
+systemctl start tsnatd@server
 restarted() { [ "$(property tsnatd NRestarts)" -gt "$restarts" ] && is_property ActiveState active; }
 check "SIGSTOP: the watchdog ends and restarts it" within 60 restarted
 echo "# at most $((SECONDS - stopped)) s after SIGSTOP"

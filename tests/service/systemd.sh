@@ -1,6 +1,6 @@
 #!/bin/bash
 # The package and its units under a real systemd: Debian 12 with its own kernel, in a guest (guest.sh). What happens there
-# is in-guest.sh. Some three minutes.
+# is in-guest.sh. Some four minutes.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/service/lib.sh
@@ -9,4 +9,4 @@ for p in qemu-system-x86_64 debootstrap cpio dpkg-buildpackage dh; do
 	command -v $p >/dev/null || { echo "not ok - $p is missing (tests/deps.sh)"; exit 1; }
 done
 package=$(fresh_package) || { echo "not ok - make deb"; exit 1; }
-exec tests/service/guest.sh -t 540 -f "$package:/guest/tsnatd.deb" tests/service/in-guest.sh
+exec tests/service/guest.sh -t 750 -f "$package:/guest/tsnatd.deb" tests/service/in-guest.sh
