@@ -257,6 +257,12 @@ class CheckCapture(unittest.TestCase):
             with self.subTest(tsval=tsval, again=again):
                 self.assertFinds(self.check(t), "syn_not_above")
 
+    def test_last_ack_of_the_connection_before(self):
+        t = Talk(100, 1, 70000)
+        t.out(0, 0, SYN)
+        t.into(1, ACK, 123456, echo=69990)
+        self.assertClean(self.check(t), challenge_acks=0, late_acks=1)
+
     def test_acks_of_the_connection_are_no_challenge(self):
         self.assertClean(self.check(Talk(100, 1, 70000).whole()), challenge_acks=0, resets=0)
 

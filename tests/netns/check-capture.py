@@ -296,7 +296,7 @@ class Tuple:
 class ServerSide:
     COUNTS = (
         "packets", "tuples", "connections", "reuses", "syn_retransmissions", "syn_acks", "challenge_acks",
-        "established", "without_timestamps", "resets", "stray",
+        "late_acks", "established", "without_timestamps", "resets", "stray",
     )  # fmt: skip
 
     def __init__(self, args):
@@ -407,6 +407,10 @@ class ServerSide:
                 self.report.count("syn_acks")
                 c.answered = True
         elif not c.answered and s.flags & ACK and s.ack != (c.isn + 1) & MASK:
+            if s.tsecr is not None and c.tsval is not None and serial(s.tsecr, c.tsval) < 0:
+                # of the connection before, crossing the SYN: a server refuses nothing that is above what it knows
+                self.report.count("late_acks")
+                return
             # it tells what the tuple sent before, even before the capture began
             self.report.count("challenge_acks")
             c.refused = True
