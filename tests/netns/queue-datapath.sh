@@ -109,7 +109,7 @@ large() { # FAMILY
 		"$(on gw nft list table ip tsnatd 2>/dev/null | grep -c 'ct mark.*queue')" 2
 	start
 	talk_ends "$what: all arrives, intact" $GB
-	# none: what is queued while nobody is there is dropped, not let through
+	# none of the gaps: what is queued while nobody is there is dropped, not let through
 	healthy "$what" 5
 	# merged ones, of up to 64 KiB
 	at_least "$what: segments were shifted out" "$(stat_of segments_shifted_out)" 10000
