@@ -10,7 +10,7 @@
 PORTS=1000 # so that each is reused many times in a second or two
 
 untouched() { # FAMILY DECIDE
-	local what="$1, $2: untouched" port out=$TMP/compare.json client
+	local what="$1, $2: untouched" port
 
 	topology_up 1
 	start_peer
@@ -18,29 +18,25 @@ untouched() { # FAMILY DECIDE
 	offload_off c1:eth0 srv:eth0 gw:in1 gw:out
 	masquerade plain
 	must_start_tsnatd $(how "$2")
-	capture c1 eth0 "$TMP/client.pcap" 2048 "$FILTER" --immediate-mode
-	client=$SPAWNED
-	capture srv eth0 "$TMP/server.pcap" 2048 "$FILTER" --immediate-mode
+	both_captures "$FILTER"
 	for port in 20001 20002 20003 20004 20005; do
 		talk "$1" c1 $port --bytes 100000 >/dev/null || not_ok "$what: port $port connects"
 	done
 	on c1 curl -s -o /dev/null "$(url "$1")" || not_ok "$what: curl gets an answer"
-	capture_end "$SPAWNED" "$TMP/server.pcap"
-	capture_end "$client" "$TMP/client.pcap"
-	check_capture "$out" --checksums --client "$TMP/client.pcap" "$TMP/server.pcap"
+	both_captures_end
 	is "$what: 6 connections, none shifted, all bytes alike after undoing NAT" \
-		"$(json "$out" connections) $(json "$out" unshifted_connections) $(json "$out" violations)" '6 6 0'
-	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
-	is "$what: no segment without its twin" "$(json "$out" unmatched) $(json "$out" only_one_side)" '0 0'
-	at_least "$what: segments compared" "$(json "$out" compared)" 500
-	is "$what: all checksums right, all packets whole" "$(json "$out" checksums_cut) $(json "$out" bad_checksum)" ' 0'
+		"$(json "$COMPARED" connections) $(json "$COMPARED" unshifted_connections) $(json "$COMPARED" violations)" '6 6 0'
+	[ "$(json "$COMPARED" violations)" = 0 ] || sed 's/^/#   /' "$COMPARED"
+	is "$what: no segment without its twin" "$(json "$COMPARED" unmatched) $(json "$COMPARED" only_one_side)" '0 0'
+	at_least "$what: segments compared" "$(json "$COMPARED" compared)" 500
+	is "$what: all checksums right, all packets whole" "$(json "$COMPARED" checksums_cut) $(json "$COMPARED" bad_checksum)" ' 0'
 	is "$what: 6 SYNs seen, none shifted" "$(stat_of syn_seen) $(stat_of syn_shifted)" '6 0'
 	forget_tsnatd
 }
 
 # away DECIDE TERM|KILL|STOP: what becomes of new connections, and of one that is open and shifted
 away() {
-	local what="$1, SIG$2" cap out=$TMP/check.json open
+	local what="$1, SIG$2" cap out=$TMP/check.json
 
 	HIGH=$((LOW + PORTS - 1))
 	topology_up 1
@@ -51,11 +47,8 @@ away() {
 	capture srv eth0 "$TMP/server.pcap"
 	cap=$SPAWNED
 	use_every_port ipv4 c1
-	rm -f "$TMP/go" "$TMP/talk"
 	arm ipv4 c1 $LOW
-	spawn c1 "$TMP/talk" "$PYTHON" "$here/peer.py" talk $SERVER4 7000 --local-port $LOW --pause "$TMP/go"
-	open=$SPAWNED
-	wait_for 5 grep -q '^received' "$TMP/talk"
+	talk_half ipv4 c1 $LOW
 	is "$what: one connection is open and shifted" "$(stat_of connections_shifted)" 1
 	timestamps 1 c1
 
@@ -67,10 +60,8 @@ away() {
 	masquerade random
 	mark
 	load ipv4 2 c1
-	touch "$TMP/go"
-	wait "$open"
-	is "$what: the open connection goes on" "$?" 0
-	forget "$open"
+	talk_goes_on $LOW
+	talk_ends "$what: the open connection goes on" $LOW
 	capture_end "$cap" "$TMP/server.pcap"
 	at_least "$what: new connections work" "$(since srv TcpPassiveOpens)" 200
 	if [ "$2" = TERM ]; then
@@ -90,7 +81,7 @@ away() {
 # When the guardian, which answers for a hung daemon, hangs as well, SYNs wait until the watchdog ends the daemon. Those of them that are
 # sent again leave then.
 all_hung() {
-	local what='queue, daemon and guardian stopped' pid
+	local what='queue, daemon and guardian stopped'
 
 	topology_up 1
 	start_peer
@@ -99,15 +90,11 @@ all_hung() {
 	arm ipv4 c1 20001
 	mark
 	hold_queue
-	rm -f "$TMP/talk"
-	spawn c1 "$TMP/talk" "$PYTHON" "$here/peer.py" talk $SERVER4 7000 --local-port 20001
-	pid=$SPAWNED
+	talk_begins ipv4 c1 20001
 	sleep 0.5
-	is "$what: the SYN waits in the queue" "$(cat "$TMP/talk")" ''
+	is "$what: the SYN waits in the queue" "$(cat "$TMP/talk.20001")" ''
 	stop_tsnatd KILL # what the watchdog does
-	wait "$pid"
-	is "$what: the connection is made after the watchdog's SIGKILL" "$?" 0
-	forget "$pid"
+	talk_ends "$what: the connection is made after the watchdog's SIGKILL" 20001 1000
 	is "$what: and repaired" "$(refused)" 0
 	forget_tsnatd
 }

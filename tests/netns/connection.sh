@@ -9,6 +9,7 @@ MB100=100000000
 
 setup() {
 	topology_up 1
+	keep_order c1:eth0 srv:eth0 gw:in1 gw:out
 	start_peer
 	masquerade plain
 }
@@ -19,55 +20,6 @@ refusal_without() { # FAMILY PORT
 	mark
 	talk "$1" c1 "$2" >/dev/null
 	at_least "$1: without tsnatd the server refuses the SYN" "$(refused)" 1
-}
-
-# talk_in_background ARGS of talk: its PID is in TALK, what it prints in $TMP/talk
-talk_in_background() {
-	rm -f "$TMP/talk" "$TMP/go"
-	spawn "$2" "$TMP/talk" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 --local-port "$3" "${@:4}"
-	TALK=$SPAWNED
-}
-
-talk_ends() { # TEXT BYTES
-	local status
-
-	wait "$TALK"
-	status=$?
-	forget "$TALK"
-	if [ $status = 0 ] && grep -q "^received $2\$" "$TMP/talk"; then
-		ok "$1"
-	else
-		not_ok "$1" "$(cat "$TMP/talk")"
-	fi
-}
-
-both_captures() {
-	capture c1 eth0 "$TMP/client.pcap" 2048 'tcp port 7000' --immediate-mode
-	CLIENT_CAPTURE=$SPAWNED
-	capture srv eth0 "$TMP/server.pcap" 2048 'tcp port 7000' --immediate-mode
-	SERVER_CAPTURE=$SPAWNED
-}
-
-both_captures_end() {
-	capture_end "$CLIENT_CAPTURE" "$TMP/client.pcap"
-	capture_end "$SERVER_CAPTURE" "$TMP/server.pcap"
-}
-
-healthy() { # TEXT: nothing refused or discarded since mark
-	is "$1: nothing refused, PAWSEstab 0, PAWSActive 0, no resets" \
-		"$(refused) $(since c1 TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive) $(since_all TcpOutRsts c1 srv)" '0 0 0 0'
-	is "$1: no wrong checksum at either end" "$(since_all TcpInCsumErrors c1 srv)" 0
-}
-
-compare() { # TEXT: one shifted connection, alike on both sides but for its constant
-	local out=$TMP/compare.json
-
-	check_capture "$out" --checksums --client "$TMP/client.pcap" "$TMP/server.pcap"
-	is "$1: shifted by one constant both ways, nothing else changed" \
-		"$(json "$out" connections) $(json "$out" shifted_connections) $(json "$out" violations)" '1 1 0'
-	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
-	COMPARED=$(json "$out" compared)
-	VERIFIED=$(json "$out" checksums_complete)
 }
 
 # retransmission FAMILY DECIDE server|gateway|restart|kill
@@ -98,7 +50,7 @@ retransmission() {
 		table=srv
 	fi
 	both_captures
-	talk_in_background "$1" c1 20001
+	talk_begins "$1" c1 20001
 	wait_for 3 eval "on $table nft list table inet lossy | grep -q 'packets [1-9]'" ||
 		die "no SYN-ACK was dropped"
 	case $3 in
@@ -109,11 +61,11 @@ retransmission() {
 	# the server sends its SYN-ACK again, too, at about the same time: the client must not get that one first
 	wait_for 5 eval '[ "$(since c1 TcpExtTCPSynRetrans)" -ge 1 ]' || die "the SYN was not sent again"
 	on $table nft delete table inet lossy
-	talk_ends "$what: connects" 1000
+	talk_ends "$what: connects" 20001 1000
 	both_captures_end
 	at_least "$what: it was sent again" "$(since c1 TcpExtTCPSynRetrans)" 1
-	healthy "$what"
-	compare "$what"
+	is_undisturbed "$what"
+	is_shifted_whole "$what"
 	forget_tsnatd
 }
 
@@ -128,19 +80,18 @@ small() {
 	arm "$1" c1 20001
 	mark
 	both_captures
-	talk_in_background "$1" c1 20001 --bytes 2000000 --pause "$TMP/go"
-	wait_for 10 grep -q '^received' "$TMP/talk"
+	talk_half "$1" c1 20001 2000000
 	is "$what: connections_shifted is 1" "$(stat_of connections_shifted)" 1
 	stop_tsnatd KILL
 	# without BPF programs nothing applies the shift until the next start
 	[ "$2" != no-bpf ] || must_start_tsnatd $(how "$2")
-	touch "$TMP/go"
-	talk_ends "$what: all arrives" 2000000
+	talk_goes_on 20001
+	talk_ends "$what: all arrives" 20001 2000000
 	both_captures_end
-	healthy "$what"
-	compare "$what"
-	at_least "$what: segments compared" "$COMPARED" 2000
-	at_least "$what: right checksums, both sides" "$VERIFIED" 4000
+	is_undisturbed "$what"
+	is_shifted_whole "$what"
+	at_least "$what: segments compared" "$(json "$COMPARED" compared)" 2000
+	at_least "$what: right checksums, both sides" "$(json "$COMPARED" checksums_complete)" 4000
 	forget_tsnatd
 }
 
@@ -154,13 +105,13 @@ large() {
 	mark
 	capture srv eth0 "$TMP/server.pcap" 0 'tcp port 7000' -c 4000
 	SERVER_CAPTURE=$SPAWNED
-	talk_in_background "$1" c1 20001 --bytes $MB100 --pause "$TMP/go"
-	wait_for 20 grep -q '^received' "$TMP/talk"
+	talk_begins "$1" c1 20001 --bytes $MB100 --pause "$TMP/go.20001"
+	talk_is_half 20001 20
 	stop_tsnatd KILL
-	touch "$TMP/go"
-	talk_ends "$what: all arrives" $MB100
+	talk_goes_on 20001
+	talk_ends "$what: all arrives" 20001 $MB100
 	capture_end "$SERVER_CAPTURE" "$TMP/server.pcap"
-	healthy "$what"
+	is_undisturbed "$what"
 	check_capture "$out" --checksums "$TMP/server.pcap"
 	is "$what: the part captured at the server has nothing wrong" "$(json "$out" violations)" 0
 	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"

@@ -29,15 +29,12 @@ chain_deleted() { # FAMILY DECIDE
 	mark
 	capture srv eth0 "$TMP/server.pcap" 128 "$FILTER" --immediate-mode
 	hold_queue
-	rm -f "$TMP/talk"
-	spawn c1 "$TMP/talk" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 --local-port 20001
+	talk_begins "$1" c1 20001
 	wait_for 5 eval '[ "$(waiting)" -ge 1 ]' || not_ok "$what: the SYN waits"
 	on gw nft delete table inet foreign
 	is "$what: it is gone with the chain" "$(waiting)" 0
 	release_queue
-	wait "$SPAWNED" 2>/dev/null
-	wait_for 10 grep -q '^received' "$TMP/talk"
-	is "$what: sent again, it connects" "$(tail -n 1 "$TMP/talk")" 'received 1000'
+	talk_ends "$what: sent again, it connects" 20001 1000
 	is "$what: the late verdict is counted" "$(stat_of verdicts_late)" 1
 	is "$what: nothing is refused" "$(refused)" 0
 	at_least "$what: it is shifted" "$(stat_of syn_shifted)" 1
@@ -90,7 +87,7 @@ full() { # DECIDE
 
 # TCP Fast Open: a SYN with a kilobyte of data, of which the daemon reads the headers alone.
 long_syn() { # FAMILY DECIDE
-	local what="$1, $2: a SYN with 1007 bytes of data" client out=$TMP/compare.json
+	local what="$1, $2: a SYN with 1007 bytes of data"
 
 	setup
 	offload_off c1:eth0 srv:eth0 gw:in1 gw:out
@@ -99,16 +96,10 @@ long_syn() { # FAMILY DECIDE
 	must_start_tsnatd $(how "$2")
 	arm "$1" c1 20001
 	mark
-	capture c1 eth0 "$TMP/client.pcap" 2048 'tcp port 7000' --immediate-mode
-	client=$SPAWNED
-	capture srv eth0 "$TMP/server.pcap" 2048 'tcp port 7000' --immediate-mode
+	both_captures
 	is "$what: arrives and is answered" "$(on c1 "$PYTHON" "$here/flood.py" fastopen "$(server "$1")" 7000 20001)" 1000
-	capture_end "$SPAWNED" "$TMP/server.pcap"
-	capture_end "$client" "$TMP/client.pcap"
-	check_capture "$out" --checksums --client "$TMP/client.pcap" "$TMP/server.pcap"
-	is "$what: shifted by one constant, not a byte lost" \
-		"$(json "$out" connections) $(json "$out" shifted_connections) $(json "$out" violations)" '1 1 0'
-	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
+	both_captures_end
+	is_shifted_whole "$what"
 	is "$what: its data came with it" \
 		"$(tcpdump -nr "$TMP/server.pcap" 'tcp[tcpflags] & (tcp-syn|tcp-ack) = tcp-syn or (ip6 and ip6[53] & 0x12 = 2)' 2>/dev/null |
 			grep -c 'length 1007')" 1
@@ -118,16 +109,13 @@ long_syn() { # FAMILY DECIDE
 
 # Down, renamed, renamed back, up: a shifted connection goes on, and new ones are repaired.
 interface() { # DECIDE
-	local what="$1: interface down, renamed and up again" pid
+	local what="$1: interface down, renamed and up again"
 
 	setup
 	must_start_tsnatd $(how "$1")
 	arm ipv4 c1 20001
 	mark
-	rm -f "$TMP/talk" "$TMP/go"
-	spawn c1 "$TMP/talk" "$PYTHON" "$here/peer.py" talk $SERVER4 7000 --local-port 20001 --bytes 100000 --pause "$TMP/go"
-	pid=$SPAWNED
-	wait_for 10 grep -q '^received' "$TMP/talk"
+	talk_half ipv4 c1 20001 100000
 	is "$what: a shifted connection is open" "$(stat_of connections_shifted)" 1
 	ip -n $RUN-gw link set out down
 	ip -n $RUN-gw link set out name elsewhere
@@ -135,10 +123,8 @@ interface() { # DECIDE
 	ip -n $RUN-gw link set elsewhere name out
 	ip -n $RUN-gw link set out up
 	wait_for 5 links_up
-	touch "$TMP/go"
-	wait "$pid"
-	is "$what: the connection goes on" "$? $(tail -n 1 "$TMP/talk")" '0 received 100000'
-	forget "$pid"
+	talk_goes_on 20001
+	talk_ends "$what: the connection goes on" 20001 100000
 	is "$what: undisturbed: PAWSEstab, PAWSActive" "$(since srv TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive)" '0 0'
 	if [ "$1" != no-bpf ]; then
 		wait_for 5 eval '[ "$(on gw tc filter show dev out egress | grep -c "\bid [0-9]")" = 1 ]'

@@ -29,7 +29,7 @@ setup() { # FAMILY CLIENTS
 }
 
 connection() { # FAMILY
-	local out=$TMP/compare.json captures=() what="$1: 2 MB both ways, SIGKILL half way" talk
+	local what="$1: 2 MB both ways, SIGKILL half way"
 
 	setup "$1" 1
 	start_peer
@@ -40,32 +40,19 @@ connection() { # FAMILY
 	must_start_tsnatd "${UNIFY[@]}"
 	arm "$1" c1 20001
 	mark
-	capture c1 eth0 "$TMP/client.pcap" 2048 'tcp port 7000' --immediate-mode
-	captures+=("$SPAWNED")
-	capture srv eth0 "$TMP/server.pcap" 2048 'tcp port 7000' --immediate-mode
-	captures+=("$SPAWNED")
-	rm -f "$TMP/talk" "$TMP/go"
-	spawn c1 "$TMP/talk" python3 "$here/peer.py" talk "$(server "$1")" 7000 --local-port 20001 --bytes 2000000 --pause "$TMP/go"
-	talk=$SPAWNED
-	wait_for 10 grep -q '^received' "$TMP/talk"
+	both_captures
+	talk_half "$1" c1 20001 2000000
 	is "$1: connections_shifted is 1" "$(stat_of connections_shifted)" 1
 	is "$1: in ct mark ours is added, theirs stay" \
 		"$(on gw conntrack -L -f "$1" 2>/dev/null | grep ESTAB | sed -n 's/.* mark=\([0-9]*\).*/\1/p')" $((0x20004))
 	stop_tsnatd KILL
-	touch "$TMP/go"
+	talk_goes_on 20001
 	sleep 0.5
 	must_start_tsnatd "${UNIFY[@]}"
-	wait "$talk"
-	is "$what: all arrives" "$? $(tail -n 1 "$TMP/talk")" '0 received 2000000'
-	forget "$talk"
-	capture_end "${captures[0]}" "$TMP/client.pcap"
-	capture_end "${captures[1]}" "$TMP/server.pcap"
-	is "$what: nothing refused, PAWSEstab 0, PAWSActive 0, no resets" \
-		"$(refused) $(since c1 TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive) $(since_all TcpOutRsts c1 srv)" '0 0 0 0'
-	check_capture "$out" --checksums --client "$TMP/client.pcap" "$TMP/server.pcap"
-	is "$what: shifted by one constant both ways, nothing else changed" \
-		"$(json "$out" connections) $(json "$out" shifted_connections) $(json "$out" violations)" '1 1 0'
-	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
+	talk_ends "$what: all arrives" 20001 2000000
+	both_captures_end
+	is_undisturbed "$what"
+	is_shifted_whole "$what"
 	is "$1: it says on which side of NAT it is, once" "$(grep -c 'queued before NAT: records are kept' "$LOG")" 1
 	is "$1: no nf_tables" "$(on gw nft list tables)" ""
 	forget_tsnatd

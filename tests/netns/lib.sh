@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=bash disable=SC2034
-# lib.sh - namespaces, traffic and measurements for the end-to-end tests and the demo. Sourced by bash scripts.
+# lib.sh - processes, results and namespaces for the end-to-end tests and the demo, and from files of their own servers and traffic
+# (lib-traffic.sh), tsnatd (lib-tsnatd.sh) and single connections (lib-connection.sh). Sourced by bash scripts.
 #
 #                       gateway                                   server
 #   client 1            +-------------------------------+         +-------------------+
@@ -302,6 +303,18 @@ offload_off() { # NAMESPACE:IFACE...
 	done
 }
 
+# Packets of one flow stay in order. A veth pair hands a packet to the processor that sent it; a sender that moves to another one is
+# overtaken by itself, and PAWS counts that, too.
+keep_order() { # NAMESPACE:IFACE...
+	local at
+
+	for at in "$@"; do
+		# with a /sys of that namespace
+		ip netns exec "$RUN-${at%:*}" sh -c "echo 1 >/sys/class/net/${at#*:}/queues/rx-0/rps_cpus" ||
+			die "cannot tie $at to a processor"
+	done
+}
+
 # masquerade plain|random [LOW HIGH] [iptables|nft]
 masquerade() {
 	local ports=${2:-$LOW}-${3:-$HIGH} flag='' ipt family
@@ -323,295 +336,6 @@ masquerade() {
 	done
 }
 
-# ---- server and traffic ----------------------------------------------------------------------------------
-
-start_nginx() {
-	mkdir -p "$TMP/nginx"
-	cat >"$TMP/nginx/nginx.conf" <<-END
-		daemon off;
-		user root;
-		worker_processes 1;
-		pid $TMP/nginx/pid;
-		error_log $TMP/nginx/error.log crit;
-		events { worker_connections 8192; }
-		http {
-			access_log off;
-			keepalive_timeout 0;
-			client_body_temp_path $TMP/nginx/body;
-			proxy_temp_path $TMP/nginx/proxy;
-			fastcgi_temp_path $TMP/nginx/fastcgi;
-			uwsgi_temp_path $TMP/nginx/uwsgi;
-			scgi_temp_path $TMP/nginx/scgi;
-			server {
-				listen 80 backlog=8192;
-				listen [::]:80 backlog=8192;
-				location / { return 200 "ok\n"; }
-			}
-		}
-	END
-	spawn srv "$TMP/nginx/log" nginx -p "$TMP/nginx" -e "$TMP/nginx/error.log" -c "$TMP/nginx/nginx.conf"
-	wait_for 5 on srv curl -s -o /dev/null http://127.0.0.1/ ||
-		die "nginx does not answer: $(cat "$TMP/nginx/log" "$TMP/nginx/error.log")"
-}
-
-start_peer() {
-	: >"$TMP/peer.log"
-	spawn srv "$TMP/peer.log" "$PYTHON" "$here/peer.py" serve 7000
-	wait_for 5 grep -q serving "$TMP/peer.log" || die "peer.py does not serve: $(cat "$TMP/peer.log")"
-}
-
-server() { # ipv4|ipv6
-	if [ "$1" = ipv6 ]; then echo $SERVER6; else echo $SERVER4; fi
-}
-
-url() { # ipv4|ipv6
-	if [ "$1" = ipv6 ]; then echo "http://[$SERVER6]/"; else echo "http://$SERVER4/"; fi
-}
-
-# Open one connection from every external port, so that the server holds a TIME_WAIT for each. Leaves plain masquerading.
-#
-# The gateway's own sockets use other ports, which masquerading has to change: the kernel gives a closed connection's port to another
-# one only if it was translated. For some of the last ports it finds it easier to use one twice.
-use_every_port() { # ipv4|ipv6 NAMESPACE...
-	local i=0 n ns pid from pids=()
-
-	masquerade plain
-	n=$(($# - 1))
-	for ns in "${@:2}"; do
-		from=$LOW
-		[ "$ns" != gw ] || from=$((LOW + 20000))
-		spawn "$ns" "$TMP/ports.log" "$PYTHON" "$here/peer.py" ports "$(server "$1")" 80 \
-			$((from + i)) $((from + HIGH - LOW)) $n
-		pids+=("$SPAWNED")
-		i=$((i + 1))
-	done
-	for pid in "${pids[@]}"; do
-		wait "$pid" || note "not every port was used: $(tail -n 1 "$TMP/ports.log")"
-		forget "$pid"
-	done
-}
-
-# Short connections for SECONDS from all of the NAMESPACES at once, 100 in flight. Requests per second are in RATE.
-load() { # ipv4|ipv6 SECONDS NAMESPACE...
-	local family=$1 seconds=$2 ns pids=() pid
-
-	shift 2
-	rm -f "$TMP"/wrk.*
-	for ns in "$@"; do
-		spawn "$ns" "$TMP/wrk.$ns" wrk -t1 -c$((100 / $#)) -d"$seconds" --timeout 10 \
-			-H 'Connection: close' "$(url "$family")"
-		pids+=("$SPAWNED")
-	done
-	for pid in "${pids[@]}"; do
-		wait "$pid"
-		forget "$pid"
-	done
-	RATE=$(sed -n 's/^Requests\/sec: *//p' "$TMP"/wrk.* | awk '{ s += $1 } END { printf "%d", s }')
-}
-
-# capture NAMESPACE IFACE FILE [SNAPLEN [FILTER [OPTION...]]]: its PID is in SPAWNED
-#
-# With --immediate-mode the last packets are not lost when it ends, but a high rate is too much for it.
-capture() {
-	: >"$3.log"
-	spawn "$1" "$3.log" tcpdump -Z root -i "$2" -n -B 131072 -s "${4:-128}" -w "$3" "${@:6}" "${5:-$FILTER}"
-	wait_for 5 grep -q 'listening on' "$3.log" || die "tcpdump: $(cat "$3.log")"
-}
-
-# capture_end PID FILE: the packets that tcpdump lost are in LOST
-capture_end() {
-	sleep 0.3
-	end "$1"
-	LOST=$(sed -n 's/^\([0-9]*\) packets dropped by kernel.*/\1/p' "$2.log")
-}
-
-check_capture() { # OUTPUT ARGS...
-	"$PYTHON" "$here/check-capture.py" "${@:2}" >"$1" 2>&1
-}
-
-json() { # FILE KEY: a number of a flat object
-	tr ',{}' '\n\n\n' <"$1" | sed -n 's/^ *"'"$2"'" *: *\(-\{0,1\}[0-9.]*\).*/\1/p' | head -n 1
-}
-
-# ---- measurements ------------------------------------------------------------------------------------------
-
-conntrack_sum() { # FIELD: over all processors of the gateway
-	on gw conntrack -S 2>/dev/null | grep -o "\b$1=[0-9]*" | awk -F= '{ s += $2 } END { print s + 0 }'
-}
-
-snmp() { # NAMESPACE COUNTER
-	on "$1" nstat -asz 2>/dev/null | awk -v name="$2" '$1 == name { n = $2 } END { print n + 0 }'
-}
-
-# Remember all counters, for since().
-mark() {
-	local ns
-
-	mkdir -p "$TMP/marks"
-	for ns in "${NAMESPACES[@]}"; do
-		on "${ns#"$RUN-"}" nstat -asz >"$TMP/marks/${ns#"$RUN-"}"
-	done
-	MARK_INSERT_FAILED=$(conntrack_sum insert_failed)
-}
-
-since() { # NAMESPACE COUNTER: how much it grew after mark
-	echo $(($(snmp "$1" "$2") - $(awk -v name="$2" '$1 == name { n = $2 } END { print n + 0 }' "$TMP/marks/$1")))
-}
-
-since_all() { # COUNTER NAMESPACE...: summed
-	local ns sum=0
-
-	for ns in "${@:2}"; do
-		sum=$((sum + $(since "$ns" "$1")))
-	done
-	echo $sum
-}
-
-# SYNs that the server refused because of their timestamps. Kernels before 6.14 count them as PAWSEstab.
-refused() {
-	echo $(($(since srv TcpExtPAWSTimewait) + $(since srv TcpExtPAWSEstab)))
-}
-
-# server_refuses_none TEXT CHECK [HANDFUL]: by the capture that CHECK tells of, and by the server's counter, which counts the last segments
-# of a connection too when they overtook each other.
-server_refuses_none() {
-	local overtaken
-
-	overtaken=$(json "$2" overtaken_segments)
-	at_most "$1: SYNs that the server refuses" "$(json "$2" challenge_acks)" "${3:-0}"
-	at_most "$1: PAWSTimewait" "$(since srv TcpExtPAWSTimewait)" $((${3:-0} + ${overtaken:-0}))
-}
-
-insert_failed() {
-	echo $(($(conntrack_sum insert_failed) - MARK_INSERT_FAILED))
-}
-
-# capture_is_clean TEXT FILE BELOW: of check_capture's answer. No connection had two shifts, and at most BELOW SYNs were not above what their
-# tuple sent before. Without BPF programs a segment may leave between the decision on a SYN and that SYN, so it is not always 0.
-capture_is_clean() {
-	is "$1: no shift changed" $(($(json "$2" violations) - $(json "$2" syn_not_above))) 0
-	at_most "$1: SYNs not above their tuple's last TSval" "$(json "$2" syn_not_above)" "$3"
-	[ "$(json "$2" violations)" = 0 ] || sed 's/^/#   /' "$2"
-}
-
-# ---- tsnatd ------------------------------------------------------------------------------------------------
-
-# start_tsnatd ARGS...: in the gateway, ready when this returns 0
-start_tsnatd() {
-	local sock=$TMP/notify.sock waiter
-
-	rm -f "$sock"
-	"$PYTHON" "$here/notify-wait.py" "$sock" 15 &
-	waiter=$!
-	wait_for 5 [ -S "$sock" ]
-	NOTIFY_SOCKET=$sock spawn gw "$LOG" "$TSNATD" -i "$UPLINK" --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" \
-		--pin-dir "$PIN_DIR" "$@" "${TSNATD_ARGS[@]}"
-	TSNATD_PID=$SPAWNED
-	while kill -0 $waiter 2>/dev/null && kill -0 "$TSNATD_PID" 2>/dev/null; do
-		sleep 0.02
-	done
-	if kill -0 $waiter 2>/dev/null; then
-		kill $waiter
-		wait $waiter 2>/dev/null
-		wait "$TSNATD_PID"
-		TSNATD_STATUS=$?
-		forget "$TSNATD_PID"
-		TSNATD_PID=
-		return 1
-	fi
-	wait $waiter
-}
-
-# Ways of deciding and shifting: in the queue or in the egress program, with the bpf datapath; or without BPF. WAYS in the environment picks some.
-case " ${TSNATD_ARGS[*]} " in *' --datapath queue '*) WAYS=no-bpf ;; esac
-WAYS=${WAYS:-queue kernel no-bpf}
-
-# try FUNCTION ARGS...: unless one of them is a way that is not picked
-try() {
-	local arg
-
-	for arg in "$@"; do
-		case $arg in
-		queue | kernel | no-bpf) [[ " $WAYS " == *" $arg "* ]] || return 0 ;;
-		esac
-	done
-	"$@"
-}
-
-# how queue|kernel|no-bpf: the arguments for that way
-how() {
-	case $1 in
-	no-bpf) echo --datapath queue ;;
-	*) echo --datapath bpf --decide "$1" ;;
-	esac
-}
-
-must_start_tsnatd() {
-	start_tsnatd "$@" || die "tsnatd $* did not start: $(tail -n 5 "$LOG")"
-}
-
-stop_tsnatd() { # [SIGNAL]
-	[ -n "$TSNATD_PID" ] || return 0
-	end "$TSNATD_PID" "${1:-TERM}"
-	TSNATD_PID=
-}
-
-children_of() { # PID
-	grep -l "^PPid:[[:space:]]$1\$" /proc/[0-9]*/status 2>/dev/null | grep -o '[0-9]*'
-}
-
-# Stop the daemon's process, and its guardian first, which would answer for it: queued SYNs wait.
-hold_queue() {
-	local children
-
-	children=$(children_of "$TSNATD_PID")
-	kill -STOP $children "$TSNATD_PID"
-}
-
-release_queue() {
-	local children
-
-	children=$(children_of "$TSNATD_PID")
-	kill -CONT "$TSNATD_PID" $children
-}
-
-# What a crash leaves behind, too: filters, rules, pins and state.
-forget_tsnatd() {
-	stop_tsnatd
-	on gw "$TSNATD" -i "$UPLINK" --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" --pin-dir "$PIN_DIR" --cleanup \
-		>>"$LOG" 2>&1
-	rm -rf "$STATE_DIR" "$PIN_DIR"
-	mkdir -p "$STATE_DIR"
-}
-
-ctl() { # ARGS of tsnatctl
-	"$TSNATCTL" "$@" --socket "$RUNTIME_DIR/io.tsnatd.Gateway"
-}
-
-stat_of() { # COUNTER of tsnatctl stats
-	ctl stats --json >"$TMP/stats.json" 2>/dev/null
-	json "$TMP/stats.json" "$1"
-}
-
-# ---- a SYN that the server refuses -------------------------------------------------------------------------
-
-# talk FAMILY NAMESPACE PORT [ARGS of peer.py talk]: one connection from that port to the peer at the server
-talk() {
-	on "$2" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 --local-port "$3" "${@:4}"
-}
-
-# arm FAMILY NAMESPACE PORT: the server holds a TIME_WAIT of the port, and the client's clock is below it now.
-#
-# With tcp_timestamps=1 a Linux client adds an offset of the address pair, or of the tuple, to the host's clock; with 2 it adds none.
-# So one of the two is the lower clock, and which one the first connection tells.
-arm() {
-	local offset
-
-	timestamps 1 "$2"
-	offset=$(talk "$@" | sed -n 's/^clock_offset //p')
-	[ -n "$offset" ] || die "no connection from port $3 to arm it with"
-	timestamps 2 "$2"
-	[ "$offset" -ge 2147483648 ] || return 0
-	talk "$@" >/dev/null || die "no connection from port $3 to arm it with"
-	timestamps 1 "$2"
-}
+for part in traffic tsnatd connection; do
+	. "$here/lib-$part.sh"
+done

@@ -8,7 +8,6 @@
 PORTS=500 # so that each is reused many times
 HIGH=$((LOW + PORTS - 1))
 CONF=
-declare -A TALK
 
 setup() {
 	topology_up 1
@@ -39,53 +38,23 @@ repairs() {
 	is "$1: not refused, PAWSEstab, PAWSActive" "$(refused) $(since srv TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive)" '0 0 0'
 }
 
-# open_shifted PORT: a connection to the peer that is shifted, has exchanged half of its bytes, and waits for $TMP/go.PORT
-open_shifted() {
-	rm -f "$TMP/talk.$1" "$TMP/go.$1"
-	arm ipv4 c1 "$1"
-	spawn c1 "$TMP/talk.$1" "$PYTHON" "$here/peer.py" talk $SERVER4 7000 --local-port "$1" --bytes 20000 --pause "$TMP/go.$1"
-	TALK[$1]=$SPAWNED
-	wait_for 10 grep -q '^received' "$TMP/talk.$1" || die "no connection from port $1: $(cat "$TMP/talk.$1")"
-	timestamps 1 c1
-}
-
-goes_on() { # TEXT PORT: it exchanges the other half
-	local status
-
-	touch "$TMP/go.$2"
-	wait "${TALK[$2]}"
-	status=$?
-	forget "${TALK[$2]}"
-	if [ $status = 0 ] && grep -q '^received 20000$' "$TMP/talk.$2"; then
-		ok "$1"
-	else
-		not_ok "$1" "$(cat "$TMP/talk.$2")"
-	fi
-}
-
 # A thousand connections per second at most, so that the processors are left to what is tested; every port is in use again and again.
 traffic_begins() {
 	use_every_port ipv4 c1
 	"$@"
-	echo 'function delay() return 3 end' >"$TMP/delay.lua"
-	: >"$TMP/wrk"
 	capture srv eth0 "$TMP/server.pcap"
 	CAPTURE=$SPAWNED
 	mark
-	spawn c1 "$TMP/wrk" wrk -t1 -c4 -d120 -s "$TMP/delay.lua" --timeout 10 -H 'Connection: close' "$(url ipv4)"
+	steady_load ipv4 c1 3
 	WRK=$SPAWNED
 	wait_for 20 connections_since 200 || die "no traffic: $(cat "$TMP/wrk")"
-}
-
-connections_since() { # N
-	[ "$(since srv TcpPassiveOpens)" -ge "$1" ]
 }
 
 # traffic_ends TEXT: every SYN was above its tuple's floor, none was refused
 traffic_ends() {
 	wait_for 60 connections_since $((4 * PORTS))
 	end "$WRK" INT
-	wait_for 3 eval "! on c1 ss -Htn state syn-sent | grep -q ."
+	wait_for 3 no_syn_sent c1
 	capture_end "$CAPTURE" "$TMP/server.pcap"
 	check_capture "$TMP/check.json" "$TMP/server.pcap"
 	is "$1: no packet escaped the capture" "$LOST" 0
@@ -126,7 +95,7 @@ flushed() { # queue|no-bpf
 	must_start_tsnatd $(how "$1")
 	masquerade plain $LOW $HIGH nft
 	on gw iptables-nft -t nat -F POSTROUTING
-	open_shifted $LOW
+	talk_half_shifted $LOW
 	traffic_begins masquerade random $LOW $HIGH nft
 	on gw iptables-nft -t nat -F POSTROUTING
 	on gw nft list ruleset 2>/dev/null | sed -n '/^table ip6* tsn_nat/,/^}/p' >"$TMP/firewall"
@@ -141,7 +110,7 @@ flushed() { # queue|no-bpf
 	note "$what: ms until they were back:$each"
 	is "$what: told in the log" "$(grep -c 'rules were gone and are back' "$LOG")" 5
 	succeeds "$what: healthy" wait_for 10 healthy
-	goes_on "$what: an open shifted connection goes on" $LOW
+	talk_completes "$what: an open shifted connection goes on" $LOW
 	if [ "$1" = no-bpf ]; then # for a moment nobody decided, and nobody learnt
 		end "$WRK" INT
 		capture_end "$CAPTURE" "$TMP/server.pcap"
@@ -197,7 +166,7 @@ filters_deleted() { # queue|kernel
 
 	setup
 	must_start_tsnatd $(how "$1")
-	open_shifted $LOW
+	talk_half_shifted $LOW
 	for hook in egress ingress; do
 		on gw tc filter del dev out $hook
 		succeeds "$what: all of $hook: back" wait_for 20 filters_are out 2
@@ -206,7 +175,7 @@ filters_deleted() { # queue|kernel
 	succeeds "$what: with their qdisc: back" wait_for 20 filters_are out 2
 	succeeds "$what: told in the log" wait_for 5 grep -q 'out: the programs at tc were deleted by somebody' "$LOG"
 	succeeds "$what: healthy" wait_for 10 healthy
-	goes_on "$what: an open shifted connection goes on" $LOW
+	talk_completes "$what: an open shifted connection goes on" $LOW
 	repairs "$what: afterwards" 20007
 	forget_tsnatd
 }
@@ -242,8 +211,7 @@ egress_is_blind() { # queue
 	setup
 	must_start_tsnatd $(how "$1")
 	on gw tc filter add dev out egress protocol all pref 5 bpf direct-action bytecode "$OK_TO_ALL" || die "tc takes no filter"
-	echo 'function delay() return 20 end' >"$TMP/delay.lua"
-	spawn c1 "$TMP/wrk" wrk -t1 -c4 -d120 -s "$TMP/delay.lua" --timeout 10 -H 'Connection: close' "$(url ipv4)"
+	steady_load ipv4 c1 20
 	wrk=$SPAWNED
 	tells "$what" 'problem the egress program sees no SYN leave although SYNs are queued'
 	succeeds "$what: told in the log" grep -q 'the egress program sees none of them leave' "$LOG"
@@ -275,12 +243,12 @@ unplugged() { # queue|kernel|no-bpf
 
 	setup
 	must_start_tsnatd $(how "$1")
-	open_shifted $LOW
+	talk_half_shifted $LOW
 	ip -n $RUN-gw link set out down
 	ip -n $RUN-gw link set out up
 	wait_for 10 links_up
 	# masquerading has forgotten it by now, and with it its mark
-	goes_on "$what down and up: an open shifted connection goes on" $LOW
+	talk_completes "$what down and up: an open shifted connection goes on" $LOW
 	repairs "$what down and up" 20001
 
 	ip -n $RUN-gw link set out down
@@ -339,7 +307,7 @@ reloads() { # queue|kernel|no-bpf
 	echo 'hold = 300;' >"$CONF"
 	must_start_tsnatd -c "$CONF" $(how "$1")
 	pid=$TSNATD_PID
-	open_shifted $LOW
+	talk_half_shifted $LOW
 	traffic_begins masquerade random
 	before=$(chains)
 	for i in 1 2 3 4 5; do
@@ -364,7 +332,7 @@ reloads() { # queue|kernel|no-bpf
 	is "$what: every base chain is the same" "$(chains)" "$before"
 	is "$what: the same process" "$TSNATD_PID $(kill -0 "$pid" && echo lives)" "$pid lives"
 	is "$what: SYNs dropped with a chain: verdicts too late" "$(stat_of verdicts_late)" 0
-	goes_on "$what: an open shifted connection goes on" $LOW
+	talk_completes "$what: an open shifted connection goes on" $LOW
 	traffic_ends "$what"
 	at_most "$what: SYNs sent again" "$(since c1 TcpExtTCPSynRetrans)" 5
 	forget_tsnatd

@@ -13,6 +13,7 @@ FOREIGN_PACKET=0x10010
 
 setup() {
 	topology_up 1
+	keep_order c1:eth0 srv:eth0 gw:in1 gw:out
 	start_peer
 	masquerade plain
 }
@@ -21,36 +22,9 @@ start() { # ARGS
 	must_start_tsnatd --datapath queue "$@"
 }
 
-talk_in_background() { # ARGS of talk
-	rm -f "$TMP/talk" "$TMP/go"
-	spawn "$2" "$TMP/talk" python3 "$here/peer.py" talk "$(server "$1")" 7000 --local-port "$3" "${@:4}"
-	TALK=$SPAWNED
-}
-
-talk_ends() { # TEXT BYTES
-	local status
-
-	wait "$TALK"
-	status=$?
-	forget "$TALK"
-	if [ $status = 0 ] && grep -q "^received $2\$" "$TMP/talk"; then
-		ok "$1"
-	else
-		not_ok "$1" "$(cat "$TMP/talk")"
-	fi
-}
-
-# healthy TEXT [OVERTAKEN]: nothing refused since mark, nothing discarded but so many segments that a younger one overtook on its way here
-healthy() {
-	is "$1: nothing refused, PAWSActive 0, no resets" \
-		"$(since srv TcpExtPAWSTimewait) $(since c1 TcpExtPAWSActive) $(since_all TcpOutRsts c1 srv)" '0 0 0'
-	at_most "$1: PAWSEstab" "$(since_all TcpExtPAWSEstab c1 srv)" "${2:-0}"
-	is "$1: no wrong checksum at either end" "$(since_all TcpInCsumErrors c1 srv)" 0
-}
-
 # Every packet of a whole connection that survives SIGKILL half way, compared on both sides.
 every_packet() { # FAMILY
-	local what="$1: 2 MB both ways, SIGKILL half way" out=$TMP/compare.json captures=()
+	local what="$1: 2 MB both ways, SIGKILL half way"
 
 	setup
 	offload_off c1:eth0 srv:eth0 gw:in1 gw:out
@@ -61,26 +35,18 @@ every_packet() { # FAMILY
 	start
 	arm "$1" c1 20001
 	mark
-	capture c1 eth0 "$TMP/client.pcap" 2048 'tcp port 7000' --immediate-mode
-	captures+=("$SPAWNED")
-	capture srv eth0 "$TMP/server.pcap" 2048 'tcp port 7000' --immediate-mode
-	captures+=("$SPAWNED")
-	talk_in_background "$1" c1 20001 --bytes 2000000 --pause "$TMP/go"
-	wait_for 10 grep -q '^received' "$TMP/talk"
+	both_captures
+	talk_half "$1" c1 20001 2000000
 	is "$what: connections_shifted is 1" "$(stat_of connections_shifted)" 1
 	stop_tsnatd KILL
-	touch "$TMP/go"
+	talk_goes_on 20001
 	sleep 0.5
 	start
-	talk_ends "$what: all arrives" 2000000
-	capture_end "${captures[0]}" "$TMP/client.pcap"
-	capture_end "${captures[1]}" "$TMP/server.pcap"
-	healthy "$what"
-	check_capture "$out" --checksums --client "$TMP/client.pcap" "$TMP/server.pcap"
-	is "$what: shifted by one constant both ways, nothing else changed" \
-		"$(json "$out" connections) $(json "$out" shifted_connections) $(json "$out" violations)" '1 1 0'
-	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
-	at_least "$what: segments compared" "$(json "$out" compared)" 2000
+	talk_ends "$what: all arrives" 20001 2000000
+	both_captures_end
+	is_undisturbed "$what"
+	is_shifted_whole "$what"
+	at_least "$what: segments compared" "$(json "$COMPARED" compared)" 2000
 	is "$what: and over" "$(stat_of connections_shifted)" 0
 	forget_tsnatd
 	fails "$what: nothing is left after --cleanup" test -e "$RUNTIME_DIR/records.map"
@@ -94,23 +60,23 @@ large() { # FAMILY
 	start
 	arm "$1" c1 20001
 	mark
-	talk_in_background "$1" c1 20001 --bytes $GB --pause "$TMP/go"
+	talk_begins "$1" c1 20001 --bytes $GB --pause "$TMP/go.20001"
 	wait_for 3 eval '[ "$(stat_of segments_shifted_out)" -gt 100 ]'
 	stop_tsnatd KILL
-	fails "$what: killed while data flows" grep -q '^received' "$TMP/talk"
+	fails "$what: killed while data flows" grep -q '^received' "$TMP/talk.20001"
 	sleep 0.3
 	start
-	wait_for 90 grep -q '^received' "$TMP/talk"
+	talk_is_half 20001 90
 	stop_tsnatd
-	touch "$TMP/go"
+	talk_goes_on 20001
 	sleep 0.3
 	is "$what: after SIGTERM no new SYN is queued" "$(on gw nft list chain ip tsnatd postrouting 2>/dev/null | grep -c queue)" 0
 	is "$what: but segments of live connections are, for the next start" \
 		"$(on gw nft list table ip tsnatd 2>/dev/null | grep -c 'ct mark.*queue')" 2
 	start
-	talk_ends "$what: all arrives, intact" $GB
+	talk_ends "$what: all arrives, intact" 20001 $GB
 	# none of the gaps: what is queued while nobody is there is dropped, not let through
-	healthy "$what" 5
+	is_undisturbed "$what"
 	# merged ones, of up to 64 KiB
 	at_least "$what: segments were shifted out" "$(stat_of segments_shifted_out)" 10000
 	at_least "$what: and in" "$(stat_of segments_shifted_in)" 10000
@@ -146,7 +112,7 @@ marks() { # FAMILY
 		"$(on gw nft list table inet foreign | grep -c 'packets 0 .*changed')" 1
 	at_least "$what: of the packets that passed" \
 		"$(on gw nft list table inet foreign | sed -n 's/.*packets \([0-9]*\) .*kept.*/\1/p')" 20
-	healthy "$what"
+	is_undisturbed "$what"
 	forget_tsnatd
 }
 
@@ -179,8 +145,7 @@ gone() { # TERM|KILL|STOP
 	start
 	use_every_port ipv4 c1
 	arm ipv4 c1 $LOW
-	talk_in_background ipv4 c1 $LOW --bytes 20000 --pause "$TMP/go"
-	wait_for 10 grep -q '^received' "$TMP/talk"
+	talk_half ipv4 c1 $LOW
 	is "$what: one connection is open and shifted" "$(stat_of connections_shifted)" 1
 	timestamps 1 c1
 	if [ "$1" = STOP ]; then
@@ -190,17 +155,17 @@ gone() { # TERM|KILL|STOP
 	fi
 	masquerade random
 	mark
-	touch "$TMP/go"
+	talk_goes_on $LOW
 	load ipv4 2 c1
 	at_least "$what: new connections work" "$(since srv TcpPassiveOpens)" 100
 	at_least "$what: as without tsnatd, some are refused" "$(refused)" 10
-	fails "$what: the open connection waits" grep -q '^received 20000' "$TMP/talk"
+	fails "$what: the open connection waits" grep -q '^received 20000' "$TMP/talk.$LOW"
 	if [ "$1" = STOP ]; then
 		kill -CONT "$TSNATD_PID"
 	else
 		start
 	fi
-	talk_ends "$what: and goes on with the daemon" 20000
+	talk_ends "$what: and goes on with the daemon" $LOW
 	forget_tsnatd
 	HIGH=27999
 }
@@ -245,36 +210,28 @@ filters_at_out() {
 
 # A run with BPF programs was killed. They go on for its live connections; new ones are shifted by this datapath alone.
 after_bpf() { # FAMILY
-	local what="$1: after a bpf run was killed" out=$TMP/compare.json captures=()
+	local what="$1: after a bpf run was killed"
 
 	setup
 	offload_off c1:eth0 srv:eth0 gw:in1 gw:out
 	must_start_tsnatd --datapath bpf --decide kernel
 	arm "$1" c1 20001
-	talk_in_background "$1" c1 20001 --bytes 20000 --pause "$TMP/go"
-	wait_for 10 grep -q '^received' "$TMP/talk"
+	talk_half "$1" c1 20001
 	is "$what: it left a shifted connection" "$(stat_of connections_shifted)" 1
 	stop_tsnatd KILL
 	start
 	is "$what: its programs are still there" "$(filters_at_out)" 2
 	arm "$1" c1 20002
 	mark
-	capture c1 eth0 "$TMP/client.pcap" 2048 'tcp port 20002' --immediate-mode
-	captures+=("$SPAWNED")
-	capture srv eth0 "$TMP/server.pcap" 2048 'tcp port 20002' --immediate-mode
-	captures+=("$SPAWNED")
+	both_captures 'tcp port 20002'
 	talk "$1" c1 20002 --bytes 100000 >/dev/null
-	capture_end "${captures[0]}" "$TMP/client.pcap"
-	capture_end "${captures[1]}" "$TMP/server.pcap"
-	healthy "$what: a new connection"
-	check_capture "$out" --checksums --client "$TMP/client.pcap" "$TMP/server.pcap"
-	is "$what: a new connection is shifted by one constant both ways" \
-		"$(json "$out" connections) $(json "$out" shifted_connections) $(json "$out" violations)" '1 1 0'
-	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
+	both_captures_end
+	is_undisturbed "$what: a new connection"
+	is_shifted_whole "$what: a new connection"
 	is "$what: by this datapath" "$(stat_of syn_shifted)" 1
-	touch "$TMP/go"
-	talk_ends "$what: the old connection goes on" 20000
-	healthy "$what: the old connection"
+	talk_goes_on 20001
+	talk_ends "$what: the old connection goes on" 20001
+	is_undisturbed "$what: the old connection"
 	stop_tsnatd KILL
 	start
 	is "$what: with the last old connection the programs go" "$(filters_at_out)" 0

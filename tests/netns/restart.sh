@@ -10,30 +10,6 @@
 PORTS=500 # so that each is reused many times
 HIGH=$((LOW + PORTS - 1))
 
-# open_shifted PORT: a connection to the peer that is shifted, has exchanged half of its bytes, and waits for $TMP/go.PORT
-open_shifted() {
-	rm -f "$TMP/talk.$1" "$TMP/go.$1"
-	arm ipv4 c1 "$1"
-	spawn c1 "$TMP/talk.$1" "$PYTHON" "$here/peer.py" talk $SERVER4 7000 --local-port "$1" --bytes 20000 --pause "$TMP/go.$1"
-	TALK[$1]=$SPAWNED
-	wait_for 10 grep -q '^received' "$TMP/talk.$1" || die "no connection from port $1: $(cat "$TMP/talk.$1")"
-	timestamps 1 c1
-}
-
-goes_on() { # TEXT PORT: it exchanges the other half
-	local status
-
-	touch "$TMP/go.$2"
-	wait "${TALK[$2]}"
-	status=$?
-	forget "${TALK[$2]}"
-	if [ $status = 0 ] && grep -q '^received 20000$' "$TMP/talk.$2"; then
-		ok "$1"
-	else
-		not_ok "$1" "$(cat "$TMP/talk.$2")"
-	fi
-}
-
 now() { date +%s.%N; }
 
 # violations_outside CAPTURE FROM TO: how many SYNs were below their tuple's last TSval, and shifts changed.
@@ -53,27 +29,17 @@ violations_outside() {
 
 # A thousand connections per second are enough, and leave the processors to what is tested. It is the client that takes its time: with a slow
 # server, NAT would give ports away before the last packets of their old connections have come through.
-start_wrk() { # SECONDS
-	echo 'function delay() return 3 end' >"$TMP/delay.lua"
-	spawn c1 "$TMP/wrk" wrk -t1 -c4 -d"$1" -s "$TMP/delay.lua" --timeout 10 -H 'Connection: close' "$(url ipv4)"
-	WRK=$SPAWNED
-}
-
-run_wrk() { # SECONDS
-	start_wrk "$1"
-	wait "$WRK"
-	forget "$WRK"
-}
-
 traffic_begins() {
 	mark
-	start_wrk 60
-	sleep 1
+	steady_load ipv4 c1 3
+	WRK=$SPAWNED
+	wait_for 20 connections_since 200 || die "no traffic: $(cat "$TMP/wrk")"
 }
 
-traffic_ends() {
+traffic_ends() { # N: when so many connections were made since mark
+	wait_for 60 connections_since "$1"
 	end "$WRK" INT
-	wait_for 2 eval "! on c1 ss -Htn state syn-sent | grep -q ."
+	wait_for 3 no_syn_sent c1
 }
 
 # Without BPF programs nobody decides on a SYN while no daemon runs, and nobody sees what leaves. So there is none then; what is
@@ -81,7 +47,7 @@ traffic_ends() {
 no_daemon() { # DECIDE
 	[ "$1" = no-bpf ] || return 0
 	kill -STOP "$WRK"
-	wait_for 5 eval "! on c1 ss -Htn state syn-sent | grep -q ."
+	wait_for 5 no_syn_sent c1
 }
 
 daemon_again() { # DECIDE
@@ -122,7 +88,6 @@ reboot() {
 
 under_traffic() { # DECIDE ARGS...
 	local what="$*, under traffic" args=($(how "$1") "${@:2}") cap file=$TMP/server.pcap stopped started i n hit=0
-	declare -A TALK
 
 	setup
 	must_start_tsnatd "${args[@]}"
@@ -130,7 +95,7 @@ under_traffic() { # DECIDE ARGS...
 	cap=$SPAWNED
 	use_every_port ipv4 c1
 	for i in 0 1 2 3 4; do
-		open_shifted $((LOW + i))
+		talk_half_shifted $((LOW + i))
 	done
 	is "$what: five connections are open and shifted" "$(stat_of connections_shifted)" 5
 	masquerade random
@@ -141,7 +106,7 @@ under_traffic() { # DECIDE ARGS...
 	sleep 0.5
 	must_start_tsnatd "${args[@]}"
 	daemon_again "$1"
-	goes_on "$what: SIGKILL and start: an open connection goes on" $LOW
+	talk_completes "$what: SIGKILL and start: an open connection goes on" $LOW
 
 	for ((i = 0; i < 40 && hit < 4; i++)); do # on a disk that is quick to sync it takes some
 		no_daemon "$1"
@@ -155,7 +120,7 @@ under_traffic() { # DECIDE ARGS...
 		daemon_again "$1"
 	done
 	at_least "$what: of $i times killed it left an unfinished state file" $hit 1
-	goes_on "$what: SIGKILL while it writes: an open connection goes on" $((LOW + 1))
+	talk_completes "$what: SIGKILL while it writes: an open connection goes on" $((LOW + 1))
 
 	no_daemon "$1"
 	stopped=$(now)
@@ -163,7 +128,7 @@ under_traffic() { # DECIDE ARGS...
 	must_start_tsnatd "${args[@]}"
 	started=$(now)
 	daemon_again "$1"
-	goes_on "$what: restart: an open connection goes on" $((LOW + 2))
+	talk_completes "$what: restart: an open connection goes on" $((LOW + 2))
 
 	no_daemon "$1"
 	stop_tsnatd KILL
@@ -171,13 +136,12 @@ under_traffic() { # DECIDE ARGS...
 	must_start_tsnatd "${args[@]}"
 	daemon_again "$1"
 	sleep 0.5
-	goes_on "$what: beside a damaged state file: an open connection goes on" $((LOW + 3))
+	talk_completes "$what: beside a damaged state file: an open connection goes on" $((LOW + 3))
 	is "$what: which nobody read, as the live table was there" "$(grep -c 'cannot be used' "$LOG")" 0
 	mark
-	sleep 1.5
-	traffic_ends
+	traffic_ends $((5 * PORTS))
 	at_most "$what: SYNs that the server refuses in the end" "$(refused)" 3
-	goes_on "$what: the last open connection goes on" $((LOW + 4))
+	talk_completes "$what: the last open connection goes on" $((LOW + 4))
 	capture_end "$cap" "$file"
 
 	is "$what: no packet escaped the capture" "$LOST" 0
@@ -217,7 +181,8 @@ rebooted() {
 	cap=$SPAWNED
 	use_every_port ipv4 c1
 	masquerade random
-	run_wrk 1
+	traffic_begins
+	traffic_ends $((2 * PORTS))
 	save_now
 	records=$(stat_of records)
 	# the mapping of the other boot, as far as it came to the disk
@@ -230,12 +195,12 @@ rebooted() {
 	else
 		must_start_tsnatd $(how "$1") "${@:3}"
 	fi
-	mark
 	if [ "$keep" = 1 ]; then
 		is "$what: all records are back" "$(sed -n 's/.*restored \([0-9]*\) records.*/\1/p' "$LOG" | tail -n 1)" "$records"
 		is "$what: tsnatctl shows them" "$(stat_of records)" "$records"
 	fi
-	run_wrk 2
+	traffic_begins
+	traffic_ends $((3 * PORTS))
 	refusals=$(refused)
 	capture_end "$cap" "$file"
 	check_capture "$TMP/check.json" "$file"
@@ -295,12 +260,11 @@ damaged_files() { # DECIDE
 # An idle shifted connection keeps its record as long as conntrack knows it, far beyond the hold time.
 idle() { # DECIDE
 	local what="$1, hold 2 s"
-	declare -A TALK
 
 	setup
 	must_start_tsnatd $(how "$1") --hold 2
-	open_shifted 20001
-	open_shifted 20002
+	talk_half_shifted 20001
+	talk_half_shifted 20002
 	sleep 5
 	is "$what: two idle shifted connections survive the sweep, and nothing else" \
 		"$(stat_of connections_shifted) $(stat_of records)" '2 2'
@@ -311,7 +275,7 @@ idle() { # DECIDE
 	sleep 2
 	is "$what: the other one stays" "$(stat_of records)" 1
 	mark
-	goes_on "$what: and goes on" 20001
+	talk_completes "$what: and goes on" 20001
 	is "$what: undisturbed: PAWSEstab, PAWSActive" "$(since srv TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive)" '0 0'
 	succeeds "$what: closed, its record goes after the hold time" wait_for 6 eval '[ "$(stat_of records)" = 0 ]'
 	forget_tsnatd

@@ -27,9 +27,7 @@ setup() {
 	must_start_tsnatd -c "$CONF" $(how queue)
 	talk ipv4 c1 20009 >/dev/null
 	arm ipv4 c1 20001
-	rm -f "$TMP/talk" "$TMP/go"
-	spawn c1 "$TMP/talk" "$PYTHON" "$here/peer.py" talk $SERVER4 7000 --local-port 20001 --bytes 20000 --pause "$TMP/go"
-	wait_for 10 grep -q '^received' "$TMP/talk" || die "no connection: $(cat "$TMP/talk")"
+	talk_half ipv4 c1 20001
 }
 
 # ---- varlinkctl ------------------------------------------------------------------------------------------
@@ -222,7 +220,7 @@ begin
 setup
 clients
 other_users
-touch "$TMP/go"
+talk_goes_on 20001
 forget_tsnatd
 never_reading
 finish
