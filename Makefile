@@ -102,7 +102,7 @@ check: deps
 	$(MAKE) $(FUZZERS:%=build/fuzz/%)
 	tests/run.sh $(UNIT_TESTS:%=build/tests/%) build/tests/rules-test \
 		$(UNIT_TESTS:%=build/san/tests/%) build/san/tests/rules-test \
-		tests/netns/check-capture-test.py "tests/fuzz/run.sh 10 $(FUZZERS:%=build/fuzz/%)" \
+		tests/format.sh tests/netns/check-capture-test.py "tests/fuzz/run.sh 10 $(FUZZERS:%=build/fuzz/%)" \
 		-2 $(NETNS_TESTS) tests/service/files.sh tests/service/deb.sh $(VM_TIME) "tests/vm/debian-6.1.sh -s" tests/service/systemd.sh
 
 # Debian's 6.1 kernel under emulation: the native queue expression, mappings attached to packets, flowtables, VLAN

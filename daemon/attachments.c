@@ -16,7 +16,8 @@ static void want(struct attachments *a, const struct links *l, const char *name)
 	if (a->n == CONFIG_INTERFACES_MAX)
 		return;
 	t = &a->link[a->n++];
-	*t = (struct attachment){ .ifindex = k ? k->ifindex : 0, .kind = k ? k->kind : LINK_UNSUPPORTED };
+	*t = (struct attachment){ .ifindex = k ? k->ifindex : 0,
+				  .kind = k ? k->kind : LINK_UNSUPPORTED };
 	strncpy(t->name, name, sizeof(t->name) - 1);
 }
 
@@ -40,10 +41,13 @@ static bool was_attached(const struct attachments *before, unsigned int ifindex)
 	return false;
 }
 
-static int attach(struct attachments *a, struct attachment *t, const struct attachments *before, const char **ret_error)
+static int attach(struct attachments *a, struct attachment *t, const struct attachments *before,
+		  const char **ret_error)
 {
 	const struct datapath_link link = {
-		.ifindex = t->ifindex, .name = t->name, .has_ethernet = t->kind == LINK_ETHERNET,
+		.ifindex = t->ifindex,
+		.name = t->name,
+		.has_ethernet = t->kind == LINK_ETHERNET,
 	};
 	int r;
 
@@ -85,11 +89,13 @@ static int set_externals(struct attachments *a, const struct config *cfg, const 
 	for (size_t i = 0; i < l->n_address && n < EXTERNALS_MAX; i++) {
 		if (!is_ours(a, l->address[i].ifindex))
 			continue;
-		ext[n] = (struct datapath_external){ .ifindex = l->address[i].ifindex, .prefixlen = 128 };
+		ext[n] = (struct datapath_external){ .ifindex = l->address[i].ifindex,
+						     .prefixlen = 128 };
 		memcpy(ext[n++].addr, l->address[i].addr, 16);
 	}
 	for (size_t i = 0; i < a->n; i++) {
-		for (size_t k = 0; k < cfg->n_external && a->link[i].ifindex && n < EXTERNALS_MAX; k++) {
+		for (size_t k = 0; k < cfg->n_external && a->link[i].ifindex && n < EXTERNALS_MAX;
+		     k++) {
 			ext[n] = (struct datapath_external){ .ifindex = a->link[i].ifindex,
 							     .prefixlen = cfg->external[k].len };
 			memcpy(ext[n++].addr, cfg->external[k].addr, 16);
@@ -119,7 +125,10 @@ int attachments_update(struct attachments *a, const struct config *cfg, const ch
 	if (r < 0)
 		return r;
 	want_all(a, cfg, &l);
-	/* sources first: a SYN that meets the program before its source is known would be taken for untranslated */
+	/*
+	 * sources first: a SYN that meets the program before its source is known would be taken for
+	 * untranslated
+	 */
 	r = set_externals(a, cfg, &l);
 	if (r < 0) {
 		*ret_error = "the addresses cannot be told to the datapath";

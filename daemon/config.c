@@ -59,7 +59,8 @@ static const struct option_def options[] = {
 	{ "restart_gap", OPTION_CHOICE, AT(restart_gap), .words = gaps },
 	{ "hold", OPTION_NUMBER, AT(hold), .min = 1, .max = 86400 },
 	{ "records", OPTION_NUMBER, AT(records), .min = 1, .max = 1u << 26, .file_only = true },
-	{ "mark_mask", OPTION_NUMBER, AT(mark_mask), .min = 1, .max = UINT32_MAX, .file_only = true },
+	{ "mark_mask", OPTION_NUMBER, AT(mark_mask), .min = 1, .max = UINT32_MAX,
+	  .file_only = true },
 	{ "conntrack_events", OPTION_BOOL, AT(conntrack_events), .file_only = true },
 	{ "log_level", OPTION_LOG_LEVEL, AT(log_level) },
 };
@@ -232,8 +233,8 @@ static const struct option_def *find_option(const char *name)
 	return NULL;
 }
 
-static void read_list(struct config *c, const struct option_def *o, config_setting_t *s, const char *path,
-		      struct problems *p)
+static void read_list(struct config *c, const struct option_def *o, config_setting_t *s,
+		      const char *path, struct problems *p)
 {
 	for (int i = 0; i < config_setting_length(s); i++) {
 		config_setting_t *e = config_setting_get_elem(s, (unsigned int)i);
@@ -241,29 +242,35 @@ static void read_list(struct config *c, const struct option_def *o, config_setti
 		const char *why = word ? set_word(c, o, word) : "must be a string in quotes";
 
 		if (why)
-			problem(p, "%s:%d: %s: %s%s%s", path, config_setting_source_line(e), o->name, word ? word : "",
-				word ? " " : "", why);
+			problem(p, "%s:%d: %s: %s%s%s", path, config_setting_source_line(e),
+				o->name, word ? word : "", word ? " " : "", why);
 	}
 }
 
-/* libconfig has signed numbers of 32 bits, and for a hexadecimal one of 8 digits that is a bit pattern. */
+/*
+ * libconfig has signed numbers of 32 bits, and for a hexadecimal one of 8 digits that is a bit
+ * pattern.
+ */
 static long long number_of(config_setting_t *s)
 {
 	long long n = config_setting_get_int64(s);
 
-	if (config_setting_type(s) == CONFIG_TYPE_INT && config_setting_get_format(s) == CONFIG_FORMAT_HEX)
+	if (config_setting_type(s) == CONFIG_TYPE_INT &&
+	    config_setting_get_format(s) == CONFIG_FORMAT_HEX)
 		return (uint32_t)n;
 	return n;
 }
 
-static void read_setting(struct config *c, config_setting_t *s, const char *path, struct problems *p)
+static void read_setting(struct config *c, config_setting_t *s, const char *path,
+			 struct problems *p)
 {
 	const struct option_def *o = find_option(config_setting_name(s));
 	int line = config_setting_source_line(s), type = config_setting_type(s);
 	const char *why = NULL;
 
 	if (!o) {
-		problem(p, "%s:%d: %s: there is no such option", path, line, config_setting_name(s));
+		problem(p, "%s:%d: %s: there is no such option", path, line,
+			config_setting_name(s));
 		return;
 	}
 	if (o->kind == OPTION_INTERFACES || o->kind == OPTION_PREFIXES) {
@@ -302,7 +309,10 @@ static void on_scan(void *user, int line, const char *key, const char *why)
 	problem(f->problems, "%s:%d: %s: %s", f->path, line, key, why);
 }
 
-/* The file's text, for the caller to free. Returns 0 or -errno; -EFBIG for what cannot be a configuration file. */
+/*
+ * The file's text, for the caller to free. Returns 0 or -errno; -EFBIG for what cannot be a
+ * configuration file.
+ */
 static int read_file(const char *path, char **ret)
 {
 	_cleanup_fclose_ FILE *f = fopen(path, "re");
@@ -343,7 +353,8 @@ int config_parse_file(struct config *c, const char *path, config_report_fn *repo
 		config_setting_t *root = config_root_setting(&file);
 
 		for (int i = 0; i < config_setting_length(root); i++)
-			read_setting(&new, config_setting_get_elem(root, (unsigned int)i), path, &p);
+			read_setting(&new, config_setting_get_elem(root, (unsigned int)i), path,
+				     &p);
 	}
 	config_destroy(&file);
 	free(text);
@@ -361,9 +372,12 @@ enum { ARG_CHECK = 1000, ARG_CLEANUP, ARG_REMOVE_RULES, ARG_VERSION, ARG_HELP, A
 static void make_long_options(struct option *to, char names[][32])
 {
 	static const struct option fixed[N_FIXED_ARGS] = {
-		{ "config", required_argument, NULL, 'c' },    { "interface", required_argument, NULL, 'i' },
-		{ "check", no_argument, NULL, ARG_CHECK },     { "cleanup", no_argument, NULL, ARG_CLEANUP },
-		{ "version", no_argument, NULL, ARG_VERSION }, { "help", no_argument, NULL, ARG_HELP },
+		{ "config", required_argument, NULL, 'c' },
+		{ "interface", required_argument, NULL, 'i' },
+		{ "check", no_argument, NULL, ARG_CHECK },
+		{ "cleanup", no_argument, NULL, ARG_CLEANUP },
+		{ "version", no_argument, NULL, ARG_VERSION },
+		{ "help", no_argument, NULL, ARG_HELP },
 		{ "remove-rules", no_argument, NULL, ARG_REMOVE_RULES },
 	};
 	size_t n = N_FIXED_ARGS;
@@ -417,7 +431,8 @@ static void read_arguments(struct arguments *a, int argc, char **argv, struct pr
 			a->action = CONFIG_REMOVE_RULES;
 		else
 			problem(p, "%s: %s", argv[optind - 1],
-				c == ':' ? "needs an argument" : "there is no such option; see --help");
+				c == ':' ? "needs an argument"
+					 : "there is no such option; see --help");
 	}
 	if (optind < argc)
 		problem(p, "%s: unexpected argument; see --help", argv[optind]);
@@ -446,18 +461,20 @@ static void apply_arguments(struct config *c, const struct arguments *a, struct 
 /* What is right on its own but not together. */
 static void check_together(const struct config *c, struct problems *p)
 {
-	const uint32_t kinds = c->datapath == CONFIG_DATAPATH_BPF ? 1 : 3; /* SYNs, segments out, segments in */
+	const uint32_t kinds =
+		c->datapath == CONFIG_DATAPATH_BPF ? 1 : 3; /* SYNs, segments out, segments in */
 
 	const uint32_t queues = c->queues ? c->queues : 1; /* as many as there is room for */
 
 	if (c->queue_num + kinds * queues > 65536)
-		problem(p, "queues: %u queues from number %u end beyond 65535", kinds * queues, c->queue_num);
+		problem(p, "queues: %u queues from number %u end beyond 65535", kinds * queues,
+			c->queue_num);
 	if (c->decide == CONFIG_DECIDE_KERNEL && c->datapath == CONFIG_DATAPATH_QUEUE)
 		problem(p, "decide: \"kernel\" needs the bpf datapath");
 }
 
-int config_load(struct config *ret, enum config_action *ret_action, int argc, char **argv, config_report_fn *report,
-		void *user)
+int config_load(struct config *ret, enum config_action *ret_action, int argc, char **argv,
+		config_report_fn *report, void *user)
 {
 	struct problems p = { .report = report, .user = user };
 	struct arguments a = { 0 };
@@ -488,25 +505,35 @@ int config_load(struct config *ret, enum config_action *ret_action, int argc, ch
 void config_usage(void)
 {
 	puts("usage: tsnatd [OPTION]...\n"
-	     "NAT for TCP timestamps: every reuse of a translated connection looks monotonic to the server.\n\n"
-	     "  -c, --config FILE              configuration (default " CONFIG_DEFAULT_FILE ", if it is there)\n"
-	     "  -i, --interface IFACE          an outgoing interface; may be repeated (default: those of the default routes)\n"
-	     "      --policy repair|unify      shift only what would be refused, or give each destination one clock\n"
+	     "NAT for TCP timestamps: every reuse of a translated connection looks monotonic to "
+	     "the server.\n\n"
+	     "  -c, --config FILE              configuration (default " CONFIG_DEFAULT_FILE
+	     ", if it is there)\n"
+	     "  -i, --interface IFACE          an outgoing interface; may be repeated (default: "
+	     "those of the default routes)\n"
+	     "      --policy repair|unify      shift only what would be refused, or give each "
+	     "destination one clock\n"
 	     "      --scope destination|tuple  what has a clock of its own under \"unify\"\n"
 	     "      --datapath auto|bpf|queue  what applies shifts to packets\n"
 	     "      --decide queue|kernel      where SYNs are decided first\n"
-	     "      --rules managed|none       install nft rules, or leave them to you (see conf/tsnatd.nft)\n"
+	     "      --rules managed|none       install nft rules, or leave them to you (see "
+	     "conf/tsnatd.nft)\n"
 	     "      --queue-num N              the first netfilter queue (default 5150)\n"
-	     "      --queues N                 how many queues, two threads each (default 0: one for each processor)\n"
-	     "      --restart-gap bypass|hold  SYNs during a restart pass undecided, or wait; needs systemd\n"
-	     "      --hold SECONDS             how long a record outlives its last packet (default 300)\n"
+	     "      --queues N                 how many queues, two threads each (default 0: one "
+	     "for each processor)\n"
+	     "      --restart-gap bypass|hold  SYNs during a restart pass undecided, or wait; "
+	     "needs systemd\n"
+	     "      --hold SECONDS             how long a record outlives its last packet (default "
+	     "300)\n"
 	     "      --state-dir DIR            (default /var/lib/tsnatd)\n"
 	     "      --runtime-dir DIR          (default /run/tsnatd)\n"
 	     "      --pin-dir DIR              on a bpffs (default /sys/fs/bpf/tsnatd)\n"
 	     "      --log-level LEVEL          error, warning, notice, info, debug\n"
 	     "      --check                    validate the configuration and exit\n"
-	     "      --cleanup                  remove this instance's rules, filters and pins, and exit\n"
-	     "      --remove-rules             remove this instance's rules, as a stop does, and exit\n"
+	     "      --cleanup                  remove this instance's rules, filters and pins, and "
+	     "exit\n"
+	     "      --remove-rules             remove this instance's rules, as a stop does, and "
+	     "exit\n"
 	     "      --version, --help\n\n"
 	     "Exit codes: 0 stopped, 1 failure, 2 usage or configuration,\n"
 	     "3 what it needs is missing or taken.");

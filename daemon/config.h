@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * config.h - what the administrator wants: configuration file and command line, by one table of options.
+ * config.h - what the administrator wants: configuration file and command line, by one table of
+ * options.
  */
 #pragma once
 
@@ -41,16 +42,23 @@ struct config {
 	char runtime_dir[CONFIG_PATH_MAX];
 	char pin_dir[CONFIG_PATH_MAX];
 	uint32_t queue_num;
-	uint32_t queues; /* of each kind; 0: see count_queues() */
-	uint32_t restart_gap; /* enum config_gap */
-	uint32_t hold;	  /* seconds */
-	uint32_t records; /* bound of the table */
+	uint32_t queues;	   /* of each kind; 0: see count_queues() */
+	uint32_t restart_gap;	   /* enum config_gap */
+	uint32_t hold;		   /* seconds */
+	uint32_t records;	   /* bound of the table */
 	uint32_t conntrack_events; /* learn mappings from events where packets do not bring them */
-	uint32_t mark_mask; /* queue datapath: the bits of marks that are ours */
-	uint32_t log_level; /* LOG_ERR ... LOG_DEBUG */
+	uint32_t mark_mask;	   /* queue datapath: the bits of marks that are ours */
+	uint32_t log_level;	   /* LOG_ERR ... LOG_DEBUG */
 };
 
-enum config_action { CONFIG_RUN, CONFIG_CHECK, CONFIG_CLEANUP, CONFIG_REMOVE_RULES, CONFIG_VERSION, CONFIG_HELP };
+enum config_action {
+	CONFIG_RUN,
+	CONFIG_CHECK,
+	CONFIG_CLEANUP,
+	CONFIG_REMOVE_RULES,
+	CONFIG_VERSION,
+	CONFIG_HELP
+};
 
 /* Called once per problem, with a line for the administrator. */
 typedef void config_report_fn(void *user, const char *line);
@@ -58,8 +66,8 @@ typedef void config_report_fn(void *user, const char *line);
 void config_defaults(struct config *c);
 
 /*
- * Read the file PATH over what is in C. All problems of the file are reported, then -EINVAL is returned; -ENOENT when there is
- * no such file (nothing is reported). C is only written on success.
+ * Read the file PATH over what is in C. All problems of the file are reported, then -EINVAL is
+ * returned; -ENOENT when there is no such file (nothing is reported). C is only written on success.
  */
 int config_parse_file(struct config *c, const char *path, config_report_fn *report, void *user);
 
@@ -67,8 +75,8 @@ int config_parse_file(struct config *c, const char *path, config_report_fn *repo
  * Everything at once: defaults, file (-c, or the default file if it is there), command line.
  * Returns 0 or -EINVAL after having reported.
  */
-int config_load(struct config *ret, enum config_action *ret_action, int argc, char **argv, config_report_fn *report,
-		void *user);
+int config_load(struct config *ret, enum config_action *ret_action, int argc, char **argv,
+		config_report_fn *report, void *user);
 
 void config_usage(void);
 const char *config_policy_name(uint32_t policy);

@@ -19,7 +19,7 @@ struct scan {
 	char keys[KEYS_MAX][KEY_SIZE]; /* of the top level */
 	size_t n_keys;
 	char key[KEY_SIZE]; /* the present one */
-	char *duplicate; /* where a setting begins that is there for the second time */
+	char *duplicate;    /* where a setting begins that is there for the second time */
 };
 
 static const char *skip_string(struct scan *s, const char *p)
@@ -108,7 +108,8 @@ static char *scan_number(struct scan *s, char *p)
 	n = strtoull(p, &end, hex ? 16 : 10);
 	if (end == p)
 		return p + 1;
-	if (*end != '.' && *end != 'e' && *end != 'E' && *end != 'L' && (errno || n > (hex ? UINT_MAX : INT_MAX)))
+	if (*end != '.' && *end != 'e' && *end != 'E' && *end != 'L' &&
+	    (errno || n > (hex ? UINT_MAX : INT_MAX)))
 		s->found(s->user, s->line, s->key, "does not fit 32 bits");
 	/* the rest of a fraction, or of what libconfig will not take */
 	while (isalnum((unsigned char)*end) || *end == '.')

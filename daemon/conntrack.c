@@ -12,7 +12,8 @@
 #include "mapping.h"
 #include "util.h"
 
-#define EVENTS_RCVBUF (4 << 20) /* bytes: some 10 000 events wait while the main loop does something else */
+#define EVENTS_RCVBUF \
+	(4 << 20) /* bytes: some 10 000 events wait while the main loop does something else */
 #define EVENTS_AT_ONCE 1024
 
 struct conntrack {
@@ -126,14 +127,15 @@ int conntrack_process(struct conntrack *c)
 
 		if (n < 0)
 			return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-		nfnl_process((struct nfnl_handle *)nfct_nfnlh(c->events), (const unsigned char *)buf, (size_t)n);
+		nfnl_process((struct nfnl_handle *)nfct_nfnlh(c->events),
+			     (const unsigned char *)buf, (size_t)n);
 	}
 	return 0;
 }
 
 /*
- * Ask for the connection one of whose directions is T. The kernel looks for either; the library builds no question without the original one's
- * family, so it stands there.
+ * Ask for the connection one of whose directions is T. The kernel looks for either; the library
+ * builds no question without the original one's family, so it stands there.
  */
 static int ask(struct conntrack *c, const struct tuple *t, struct inside *ret_inside)
 {

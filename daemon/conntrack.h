@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * conntrack.h - what the kernel's connection table knows: mappings as they are made, and whether a connection still lives.
+ * conntrack.h - what the kernel's connection table knows: mappings as they are made, and whether a
+ * connection still lives.
  */
 #pragma once
 
@@ -27,9 +28,13 @@ int conntrack_subscribe(struct conntrack *c, conntrack_new_fn *fn, void *user);
 int conntrack_process(struct conntrack *c);
 
 /*
- * Ask for the connection that the server sees as T. Returns 1 and, when it isn't NULL, RET_INSIDE; 0 when there is none; or -errno.
+ * Ask for the connection that the server sees as T. Returns 1 and, when it isn't NULL, RET_INSIDE;
+ * 0 when there is none; or -errno.
  */
 int conntrack_lookup(struct conntrack *c, const struct tuple *t, struct inside *ret_inside);
 
-/* Is there a connection of this tuple, be it the server's view or, for records that are kept by it, that from before NAT? 1, 0 or -errno. */
+/*
+ * Is there a connection of this tuple, be it the server's view or, for records that are kept by it,
+ * that from before NAT? 1, 0 or -errno.
+ */
 int conntrack_knows(struct conntrack *c, const struct tuple *t);

@@ -14,7 +14,7 @@
 struct ctl_options {
 	const char *socket;
 	bool json;
-	bool all; /* connections that are over, too */
+	bool all;     /* connections that are over, too */
 	bool aligned; /* for people: standard output is a terminal */
 	unsigned int interval_s;
 	const char *file; /* an argument, or NULL */

@@ -17,7 +17,7 @@ struct ctl_client {
 	int fd;
 	struct buffer in;
 	const sigset_t *wait_mask; /* blocked while waiting, and other signals end that; or NULL */
-	char problem[512];         /* after a failure: what to tell the user */
+	char problem[512];	   /* after a failure: what to tell the user */
 	char *error;		   /* the error that was the last answer, or NULL, ... */
 	struct json_object *error_parameters; /* ... and its parameters */
 };
@@ -36,6 +36,9 @@ int ctl_receive(struct ctl_client *c, struct json_object **ret);
 
 /* A method with one answer. */
 int ctl_call(struct ctl_client *c, const char *method, struct json_object **ret);
-/* A method with several: FN is called for each, until it returns something else than 0. Takes over PARAMETERS, or NULL. */
+/*
+ * A method with several: FN is called for each, until it returns something else than 0. Takes over
+ * PARAMETERS, or NULL.
+ */
 int ctl_call_more(struct ctl_client *c, const char *method, struct json_object *parameters,
 		  int (*fn)(void *user, struct json_object *answer), void *user);

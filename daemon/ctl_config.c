@@ -22,7 +22,8 @@ static void print_lines(struct json_object *lines, const char *suffix)
 	if (json_object_is_type(lines, json_type_array))
 		for (size_t i = 0; i < json_object_array_length(lines); i++)
 			fprintf(stderr, "tsnatctl: %s%s\n",
-				json_object_get_string(json_object_array_get_idx(lines, i)), suffix);
+				json_object_get_string(json_object_array_get_idx(lines, i)),
+				suffix);
 }
 
 /* check: what tsnatd --check does, by the same code. The daemon is not asked. */
@@ -48,7 +49,8 @@ int ctl_check(const struct ctl_options *o)
 	else
 		print_lines(problems, "");
 	if (!o->file && access(CONFIG_DEFAULT_FILE, F_OK) < 0 && errno == ENOENT)
-		fprintf(stderr, "tsnatctl: there is no %s: tsnatd uses its defaults\n", CONFIG_DEFAULT_FILE);
+		fprintf(stderr, "tsnatctl: there is no %s: tsnatd uses its defaults\n",
+			CONFIG_DEFAULT_FILE);
 	json_object_put(answer);
 	return r < 0 ? CTL_EXIT_INVALID : EXIT_SUCCESS;
 }
@@ -68,7 +70,8 @@ static int reload_failed(const struct ctl_options *o, const struct ctl_client *c
 		return CTL_EXIT_INVALID;
 	}
 	if (strcmp(error, "org.varlink.service.PermissionDenied") == 0) {
-		fprintf(stderr, "tsnatctl: only root and the user that tsnatd runs as may reload: try sudo\n");
+		fprintf(stderr, "tsnatctl: only root and the user that tsnatd runs as may reload: "
+				"try sudo\n");
 		return EXIT_FAILURE;
 	}
 	return ctl_failed(c);
@@ -87,7 +90,8 @@ int ctl_reload(const struct ctl_options *o)
 	else if (o->json)
 		ctl_print_json(answer);
 	else
-		print_lines(json_object_object_get(answer, "needs_restart"), " changes with a restart only");
+		print_lines(json_object_object_get(answer, "needs_restart"),
+			    " changes with a restart only");
 	json_object_put(answer);
 	ctl_close(&client);
 	return status;

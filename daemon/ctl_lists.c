@@ -75,13 +75,16 @@ static void add_json(void *user, struct json_object *row)
 }
 
 /* One object, with a line for each row. */
-static int list_json(const struct ctl_options *o, const char *method, const char *field, struct json_object *parameters)
+static int list_json(const struct ctl_options *o, const char *method, const char *field,
+		     struct json_object *parameters)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t length;
 	struct json_rows rows = { .file = check_memory(open_memstream(&text, &length)),
 				  .separator = "" };
-	struct list l = { .field = field, .parameters = parameters, .add = add_json, .user = &rows };
+	struct list l = {
+		.field = field, .parameters = parameters, .add = add_json, .user = &rows
+	};
 	int r = run_list(o, method, &l);
 
 	fclose(rows.file);
@@ -94,8 +97,8 @@ static int list_json(const struct ctl_options *o, const char *method, const char
 /* Connections */
 
 static const struct column connection_columns[] = {
-	{ "external", false },  { "destination", false }, { "inside", false }, { "shift", true },
-	{ "last TSval", true }, { "state", false },       { "idle ms", true },
+	{ "external", false },	{ "destination", false }, { "inside", false }, { "shift", true },
+	{ "last TSval", true }, { "state", false },	  { "idle ms", true },
 };
 
 static void add_endpoint(struct table *t, struct json_object *row, const char *address_key,
@@ -154,7 +157,8 @@ int ctl_connections(const struct ctl_options *o)
 	int r;
 
 	if (o->json)
-		return list_json(o, GATEWAY_INTERFACE ".ListConnections", "connections", connections_parameters(o));
+		return list_json(o, GATEWAY_INTERFACE ".ListConnections", "connections",
+				 connections_parameters(o));
 	l.parameters = connections_parameters(o);
 	table_init(&t, connection_columns, ARRAY_SIZE(connection_columns));
 	r = run_list(o, GATEWAY_INTERFACE ".ListConnections", &l);

@@ -45,7 +45,7 @@ static void print_label(const char *separator, const char *name, const char *val
 static void print_build(struct json_object *status)
 {
 	static const char *const labels[] = { "version", "datapath", "decide", "policy",
-					      "scope",   "rules",    "mapping" };
+					      "scope",	 "rules",    "mapping" };
 
 	print_family("build", "info", NULL, "how tsnatd runs");
 	printf(PREFIX "build_info");
@@ -120,7 +120,8 @@ int ctl_metrics(const struct ctl_options *o)
 		return EXIT_FAILURE;
 	}
 	print_status(status);
-	json_object_object_foreach(statistics, name, value) {
+	json_object_object_foreach(statistics, name, value)
+	{
 		print_statistic(name, json_object_get_int64(value));
 	}
 	printf("# EOF\n");

@@ -11,7 +11,7 @@
 
 struct column {
 	const char *title; /* NULL in the first one: the table has no heading */
-	bool right;        /* numbers stand to the right */
+	bool right;	   /* numbers stand to the right */
 };
 
 struct table {

@@ -10,7 +10,7 @@
 struct screen {
 	bool is_terminal;   /* else what is drawn is just printed, one text after the other */
 	sigset_t wait_mask; /* to wait with: else signals do not end who has the terminal */
-	int rows;           /* how many lines the next text may have; INT_MAX without a terminal */
+	int rows;	    /* how many lines the next text may have; INT_MAX without a terminal */
 };
 
 /*

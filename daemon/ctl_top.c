@@ -82,7 +82,8 @@ static void print_counters(FILE *f, const struct sample *now, const struct sampl
 	struct table t;
 
 	table_init(&t, top_columns, ARRAY_SIZE(top_columns));
-	json_object_object_foreach(now->statistics, name, value) {
+	json_object_object_foreach(now->statistics, name, value)
+	{
 		int64_t n = json_object_get_int64(value);
 
 		/* people look for what is going on */
@@ -99,9 +100,9 @@ static void print_counters(FILE *f, const struct sample *now, const struct sampl
 static void print_title(FILE *f, struct json_object *status)
 {
 	struct json_object *problems = json_object_object_get(status, "problems");
-	size_t n = json_object_is_type(problems, json_type_array) ?
-			   json_object_array_length(problems) :
-			   0;
+	size_t n = json_object_is_type(problems, json_type_array)
+			   ? json_object_array_length(problems)
+			   : 0;
 	const char *version = json_get_string(status, "version");
 	const char *datapath = json_get_string(status, "datapath");
 	const char *policy = json_get_string(status, "policy");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * daemon.h - the parts of a running daemon. Only main.c, which wires them, daemon_*.c, which start and change them, and report.c, which
- * tells about them, include it. Functions that return int return 0 or -errno, and have said why.
+ * daemon.h - the parts of a running daemon. Only main.c, which wires them, daemon_*.c, which start
+ * and change them, and report.c, which tells about them, include it. Functions that return int
+ * return 0 or -errno, and have said why.
  */
 #pragma once
 
@@ -57,8 +58,8 @@ struct daemon {
 /* daemon_workers.c */
 
 /*
- * A queue for each processor, unless the configuration says how many. Rules of others name one queue, and where packets are rewritten
- * here their order matters.
+ * A queue for each processor, unless the configuration says how many. Rules of others name one
+ * queue, and where packets are rewritten here their order matters.
  */
 uint32_t daemon_count_queues(const struct daemon *d);
 struct rules_config daemon_rules_config(const struct daemon *d);
@@ -66,31 +67,46 @@ struct rules_config daemon_rules_config(const struct daemon *d);
 int daemon_check_permission(void);
 /* Are the queues free? Asked before anything is changed. -EBUSY, -EOPNOTSUPP. */
 int daemon_check_queues(const struct daemon *d);
-/* Bind the queues and start their threads and the guardian. Forks: before any thread that holds a lock. */
+/*
+ * Bind the queues and start their threads and the guardian. Forks: before any thread that holds a
+ * lock.
+ */
 int daemon_start_workers(struct daemon *d);
 /*
- * End them. If the service manager keeps the queues, what waits in them is the next daemon's; else everything gets its verdict, and they are
- * unbound.
+ * End them. If the service manager keeps the queues, what waits in them is the next daemon's; else
+ * everything gets its verdict, and they are unbound.
  */
 void daemon_stop_workers(struct daemon *d);
 bool daemon_workers_are_alive(const struct daemon *d);
 
 /* daemon_gap.c: the time from a daemon's end to the next one's start */
 
-/* Take what the daemon before left to the service manager. It waits, though not for ever, until the workers start. Forks. */
+/*
+ * Take what the daemon before left to the service manager. It waits, though not for ever, until the
+ * workers start. Forks.
+ */
 int daemon_receive_queues(struct daemon *d);
 /* The workers are about to take over the queues: nobody else must answer for them. */
 void daemon_end_gap(struct daemon *d);
-/* Let the service manager keep the queues of the running workers, or not, as the configuration says. */
+/*
+ * Let the service manager keep the queues of the running workers, or not, as the configuration
+ * says.
+ */
 void daemon_keep_queues(struct daemon *d);
 /* The start has failed: nothing waits any longer. */
 void daemon_give_up_gap(struct daemon *d);
 
 /* daemon_events.c */
 
-/* Watch interfaces and the service manager's watchdog. Before interfaces are read, so that no change is missed. */
+/*
+ * Watch interfaces and the service manager's watchdog. Before interfaces are read, so that no
+ * change is missed.
+ */
 int daemon_add_events(struct daemon *d);
-/* Learn inside tuples from conntrack's events, where packets do not bring them; without events they are not known. */
+/*
+ * Learn inside tuples from conntrack's events, where packets do not bring them; without events they
+ * are not known.
+ */
 void daemon_start_mappings(struct daemon *d);
 
 /* daemon_reload.c */
@@ -99,8 +115,9 @@ struct datapath_config daemon_datapath_config(const struct config *c, const stru
 /* The configuration's policy and limits, to every part that has them. */
 int daemon_apply_policy(struct daemon *d);
 /*
- * Read the configuration again, and tell the service manager meanwhile. REPORT (or NULL) hears what the log does. Returns 0, -EINVAL
- * when it is not valid and the old one stays, -EIO when the datapath did not take it.
+ * Read the configuration again, and tell the service manager meanwhile. REPORT (or NULL) hears what
+ * the log does. Returns 0, -EINVAL when it is not valid and the old one stays, -EIO when the
+ * datapath did not take it.
  */
 int daemon_reload(struct daemon *d, const struct reload_report *report);
 /* For config_load(). */

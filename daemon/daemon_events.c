@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * daemon_events.c - what the main loop hears of: interfaces, conntrack's new connections, the watchdog's time.
+ * daemon_events.c - what the main loop hears of: interfaces, conntrack's new connections, the
+ * watchdog's time.
  */
 #include <errno.h>
 #include <string.h>
@@ -49,7 +50,10 @@ static int on_links(sd_event_source *s, int fd, uint32_t revents, void *user)
 	return 0;
 }
 
-/* The main loop runs, or it would not be here; a worker that hangs must be ended by the service manager, too. */
+/*
+ * The main loop runs, or it would not be here; a worker that hangs must be ended by the service
+ * manager, too.
+ */
 static int on_watchdog(sd_event_source *s, uint64_t usec, void *user)
 {
 	struct daemon *d = user;
@@ -74,13 +78,15 @@ int daemon_add_events(struct daemon *d)
 
 	/* before the links are read: what changes in between is not missed */
 	d->links_fd = links_watch();
-	r = d->links_fd < 0 ? d->links_fd :
-			      sd_event_add_io(d->event, &d->links_event, d->links_fd, EPOLLIN, on_links, d);
+	r = d->links_fd < 0
+		    ? d->links_fd
+		    : sd_event_add_io(d->event, &d->links_event, d->links_fd, EPOLLIN, on_links, d);
 	if (r >= 0)
-		r = sd_event_add_time_relative(d->event, &d->links_timer, CLOCK_BOOTTIME, LINKS_SETTLE_US, 1000,
-					       on_links_settled, d);
+		r = sd_event_add_time_relative(d->event, &d->links_timer, CLOCK_BOOTTIME,
+					       LINKS_SETTLE_US, 1000, on_links_settled, d);
 	if (r >= 0 && sd_watchdog_enabled(0, &period_us) > 0)
-		r = sd_event_add_time_relative(d->event, &d->watchdog_timer, CLOCK_BOOTTIME, 0, 0, on_watchdog, d);
+		r = sd_event_add_time_relative(d->event, &d->watchdog_timer, CLOCK_BOOTTIME, 0, 0,
+					       on_watchdog, d);
 	if (r < 0)
 		log_err("event loop: %s", strerror(-r));
 	return r;
@@ -109,15 +115,20 @@ static int on_mappings(sd_event_source *s, int fd, uint32_t revents, void *user)
 	return 0;
 }
 
-/* Mappings come with queued packets where the kernel attaches them; elsewhere from conntrack's events, if wanted. */
+/*
+ * Mappings come with queued packets where the kernel attaches them; elsewhere from conntrack's
+ * events, if wanted.
+ */
 void daemon_start_mappings(struct daemon *d)
 {
 	int fd, r;
 
-	if (!d->conntrack || !d->cfg.conntrack_events || (d->n_workers && queue_worker_has_mapping(d->worker[0])))
+	if (!d->conntrack || !d->cfg.conntrack_events ||
+	    (d->n_workers && queue_worker_has_mapping(d->worker[0])))
 		return;
 	fd = conntrack_subscribe(d->conntrack, on_mapping, d);
-	r = fd < 0 ? fd : sd_event_add_io(d->event, &d->mappings_event, fd, EPOLLIN, on_mappings, d);
+	r = fd < 0 ? fd
+		   : sd_event_add_io(d->event, &d->mappings_event, fd, EPOLLIN, on_mappings, d);
 	if (r < 0) {
 		log_notice("no conntrack events (%s): inside tuples are not known", strerror(-r));
 		return;

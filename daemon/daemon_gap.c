@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * daemon_gap.c - restart_gap = hold: SYNs between a daemon's end and the next one's start wait in the queues, which the service manager
- * keeps bound meanwhile.
+ * daemon_gap.c - restart_gap = hold: SYNs between a daemon's end and the next one's start wait in
+ * the queues, which the service manager keeps bound meanwhile.
  *
- * They must not wait for a daemon that does not come. From here the wait is bounded by a guardian, and ends when the start fails. Before a
- * process is there it is up to the service manager: it forgets the queues when it will not start another one, and they are unbound.
+ * They must not wait for a daemon that does not come. From here the wait is bounded by a guardian,
+ * and ends when the start fails. Before a process is there it is up to the service manager: it
+ * forgets the queues when it will not start another one, and they are unbound.
  */
 #include <errno.h>
 #include <string.h>
@@ -21,9 +22,11 @@ int daemon_receive_queues(struct daemon *d)
 	int r = kept_queues_receive(&d->kept);
 
 	if (r < 0)
-		log_warn("queues that the service manager kept cannot be taken over: %s", strerror(-r));
+		log_warn("queues that the service manager kept cannot be taken over: %s",
+			 strerror(-r));
 	for (size_t i = 0; i < d->kept.n; i++)
-		queues[i] = (struct guardian_queue){ .nl = d->kept.queue[i].nl, .num = d->kept.queue[i].num };
+		queues[i] = (struct guardian_queue){ .nl = d->kept.queue[i].nl,
+						     .num = d->kept.queue[i].num };
 	if (!d->kept.n)
 		return 0;
 	log_info("restart gap: SYNs waited in %zu queues", d->kept.n);
@@ -46,13 +49,15 @@ void daemon_keep_queues(struct daemon *d)
 	int r = 0;
 
 	if (wanted && !kept_queues_possible()) {
-		log_notice("restart_gap: no service manager that could keep the queues: SYNs of a restart pass undecided");
+		log_notice("restart_gap: no service manager that could keep the queues: SYNs of a "
+			   "restart pass undecided");
 		return;
 	}
 	for (size_t i = 0; i < d->n_workers && r >= 0 && (wanted || d->keeps); i++)
 		r = queue_worker_keep(d->worker[i], wanted);
 	if (r < 0)
-		log_warn("restart_gap: the service manager cannot be told to keep the queues: %s", strerror(-r));
+		log_warn("restart_gap: the service manager cannot be told to keep the queues: %s",
+			 strerror(-r));
 	d->keeps = wanted && r >= 0;
 }
 

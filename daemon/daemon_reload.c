@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * daemon_reload.c - what the configuration means to a running daemon, at its start and when it is read again.
+ * daemon_reload.c - what the configuration means to a running daemon, at its start and when it is
+ * read again.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -48,18 +49,27 @@ int daemon_apply_policy(struct daemon *d)
 	return 0;
 }
 
-/* What a running daemon cannot change. The words and paths are compared whole: what is behind their end is zero. */
-#define FIXED(field) { #field, offsetof(struct config, field), sizeof(((struct config *)0)->field) }
+/*
+ * What a running daemon cannot change. The words and paths are compared whole: what is behind their
+ * end is zero.
+ */
+#define FIXED(field)                                                                        \
+	{                                                                                   \
+#field, offsetof(struct config, field), sizeof(((struct config *)0)->field) \
+	}
 static const struct {
 	const char *name; /* of the option */
 	size_t offset, size;
 } fixed[] = {
-	FIXED(datapath), FIXED(decide),	   FIXED(rules),     FIXED(queue_num),	 FIXED(queues), FIXED(records),
-	FIXED(mark_mask), FIXED(state_dir), FIXED(runtime_dir), FIXED(pin_dir), FIXED(conntrack_events),
+	FIXED(datapath),  FIXED(decide),	   FIXED(rules),
+	FIXED(queue_num), FIXED(queues),	   FIXED(records),
+	FIXED(mark_mask), FIXED(state_dir),	   FIXED(runtime_dir),
+	FIXED(pin_dir),	  FIXED(conntrack_events),
 };
 
 /* It is named, and stays as it is. */
-static void keep_what_needs_restart(struct config *new, const struct config *old, const struct reload_report *report)
+static void keep_what_needs_restart(struct config *new, const struct config *old,
+				    const struct reload_report *report)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++) {
 		void *to = (char *)new + fixed[i].offset;
@@ -99,7 +109,10 @@ static int read_again(struct daemon *d, const struct reload_report *report)
 	d->cfg = new;
 	if (daemon_apply_policy(d) < 0)
 		return -EIO;
-	/* an interface that cannot be attached is a problem of the status, too, and no reason to go back */
+	/*
+	 * an interface that cannot be attached is a problem of the status, too, and no reason to go
+	 * back
+	 */
 	r = attachments_update(&d->attachments, &d->cfg, &link, &error);
 	if (r < 0)
 		log_err("reload: %s: %s (%s)", link, error, strerror(-r));
@@ -116,7 +129,8 @@ int daemon_reload(struct daemon *d, const struct reload_report *report)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
-		   (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000);
+		   (unsigned long long)now.tv_sec * 1000000 +
+			   (unsigned long long)now.tv_nsec / 1000);
 	r = read_again(d, report);
 	/* ready again, whatever came of it: the old configuration works on */
 	sd_notify(0, "READY=1");

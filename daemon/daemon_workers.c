@@ -46,11 +46,14 @@ static void say_why_queue_failed(unsigned int num, int r)
 {
 	switch (r) {
 	case -EBUSY:
-		log_err("queue %u is taken by another program: see /proc/net/netfilter/nfnetlink_queue, "
-			"choose another with --queue-num", num);
+		log_err("queue %u is taken by another program: see "
+			"/proc/net/netfilter/nfnetlink_queue, "
+			"choose another with --queue-num",
+			num);
 		break;
 	case -EOPNOTSUPP:
-		log_err("the kernel has no nfnetlink_queue: modprobe nfnetlink_queue, or use --decide kernel");
+		log_err("the kernel has no nfnetlink_queue: modprobe nfnetlink_queue, or use "
+			"--decide kernel");
 		break;
 	default:
 		log_err("queue %u: %s", num, strerror(-r));
@@ -61,14 +64,16 @@ int daemon_check_permission(void)
 {
 	if (queue_permission() != -EPERM)
 		return 0;
-	log_err("no permission to change netfilter (CAP_NET_ADMIN): start tsnatd as root, or by its systemd unit");
+	log_err("no permission to change netfilter (CAP_NET_ADMIN): start tsnatd as root, or by "
+		"its systemd unit");
 	return -EPERM;
 }
 
 int daemon_check_queues(const struct daemon *d)
 {
 	/* where "auto" does not find bpf to work, the queues are others, and binding them tells */
-	const struct datapath_ops *ops = d->cfg.datapath == CONFIG_DATAPATH_QUEUE ? &datapath_queue : &datapath_bpf;
+	const struct datapath_ops *ops = d->cfg.datapath == CONFIG_DATAPATH_QUEUE ? &datapath_queue
+										  : &datapath_bpf;
 	const uint32_t n = count_queues(&d->cfg, ops) * (ops->apply ? 3 : 1);
 	int r = 0;
 
@@ -152,7 +157,8 @@ int daemon_start_workers(struct daemon *d)
 		return -ENOMEM;
 	d->guardian = guardian_start(queues, guarded, d->heartbeats, 0);
 	if (d->guardian < 0)
-		log_warn("no guardian process (%s): SYNs wait if the daemon hangs", strerror(-d->guardian));
+		log_warn("no guardian process (%s): SYNs wait if the daemon hangs",
+			 strerror(-d->guardian));
 	for (size_t i = 0; i < d->n_workers && r >= 0; i++)
 		r = queue_worker_start(d->worker[i], &d->heartbeats->alive_ms[i]);
 	if (r < 0)

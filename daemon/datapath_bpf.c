@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * datapath_bpf.c - the datapath as tc programs. The pinned map is the record table: there is no copy of it here.
+ * datapath_bpf.c - the datapath as tc programs. The pinned map is the record table: there is no
+ * copy of it here.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -33,8 +34,8 @@ struct datapath {
 	struct tsnat_bpf *l3; /* NULL until a device without Ethernet header comes */
 	int records_fd, proposals_fd, destinations_fd, control_fd;
 	int cpus;
-	bool was_live;	    /* the maps were there before us */
-	uint32_t records;   /* the table's bound */
+	bool was_live;	  /* the maps were there before us */
+	uint32_t records; /* the table's bound */
 	struct tsclock clock;
 
 	struct batch *sweep; /* where the sweep goes on */
@@ -64,7 +65,8 @@ static int bpf_configure(struct datapath *dp, const struct datapath_config *cfg,
 	return bpf_map_update_elem(bpf_map__fd(dp->skel->maps.settings), &zero, &set, BPF_ANY);
 }
 
-static int bpf_open(struct datapath **ret, const struct datapath_config *cfg, const char **ret_error)
+static int bpf_open(struct datapath **ret, const struct datapath_config *cfg,
+		    const char **ret_error)
 {
 	struct datapath *dp = calloc(1, sizeof(*dp));
 	int r;
@@ -74,7 +76,8 @@ static int bpf_open(struct datapath **ret, const struct datapath_config *cfg, co
 		return -ENOMEM;
 	dp->sweep = calloc(1, sizeof(*dp->sweep));
 	dp->cpus = libbpf_num_possible_cpus();
-	r = dp->sweep && dp->cpus > 0 ? programs_load(&dp->skel, cfg, &dp->was_live, ret_error) : -ENOMEM;
+	r = dp->sweep && dp->cpus > 0 ? programs_load(&dp->skel, cfg, &dp->was_live, ret_error)
+				      : -ENOMEM;
 	if (r < 0) {
 		bpf_close(dp);
 		return r;
@@ -93,7 +96,8 @@ static int bpf_live(struct datapath *dp, struct tsclock *ret_clock)
 	const uint32_t zero = 0;
 	struct settings set;
 
-	if (!dp->was_live || bpf_map_lookup_elem(bpf_map__fd(dp->skel->maps.settings), &zero, &set) < 0)
+	if (!dp->was_live ||
+	    bpf_map_lookup_elem(bpf_map__fd(dp->skel->maps.settings), &zero, &set) < 0)
 		return 0;
 	*ret_clock = set.clock;
 	return 1;
@@ -102,7 +106,8 @@ static int bpf_live(struct datapath *dp, struct tsclock *ret_clock)
 /* ---- hooks ---- */
 
 /* The two programs for the link, loaded if need be. Returns 0 or -errno. */
-static int programs_for(struct datapath *dp, const struct datapath_link *link, int *ret_ingress, int *ret_egress)
+static int programs_for(struct datapath *dp, const struct datapath_link *link, int *ret_ingress,
+			int *ret_egress)
 {
 	int r;
 
@@ -124,10 +129,12 @@ static int bpf_attach(struct datapath *dp, const struct datapath_link *link, con
 	int ingress, egress, r = programs_for(dp, link, &ingress, &egress);
 
 	if (r < 0) {
-		*ret_error = "the kernel refused the BPF programs for devices without Ethernet header (--log-level debug tells why)";
+		*ret_error = "the kernel refused the BPF programs for devices without Ethernet "
+			     "header (--log-level debug tells why)";
 		return r;
 	}
-	return tc_hooks_attach(bpf_map__fd(dp->skel->maps.hooks), link->ifindex, ingress, egress, ret_error);
+	return tc_hooks_attach(bpf_map__fd(dp->skel->maps.hooks), link->ifindex, ingress, egress,
+			       ret_error);
 }
 
 static int bpf_detach(struct datapath *dp, const struct datapath_link *link)
@@ -141,7 +148,8 @@ static int bpf_attached(struct datapath *dp, const struct datapath_link *link)
 
 	if (!link->has_ethernet && !dp->l3)
 		return 0;
-	return programs_for(dp, link, &ingress, &egress) == 0 && tc_hooks_attached(link->ifindex, ingress, egress);
+	return programs_for(dp, link, &ingress, &egress) == 0 &&
+	       tc_hooks_attached(link->ifindex, ingress, egress);
 }
 
 static int bpf_cleanup(const struct datapath_config *cfg)
@@ -190,7 +198,8 @@ static int bpf_retire(const struct datapath_config *cfg)
 		return bpf_cleanup(cfg);
 	set.active = 0;
 	if (bpf_map_update_elem(settings_fd, &zero, &set, BPF_ANY) < 0 ||
-	    counter_of_all_cpus(counters_fd, COUNTER_SHIFTS_STARTED) == counter_of_all_cpus(counters_fd, COUNTER_SHIFTS_ENDED))
+	    counter_of_all_cpus(counters_fd, COUNTER_SHIFTS_STARTED) ==
+		    counter_of_all_cpus(counters_fd, COUNTER_SHIFTS_ENDED))
 		return bpf_cleanup(cfg);
 	return 1;
 }
@@ -199,7 +208,8 @@ static int bpf_retire(const struct datapath_config *cfg)
 
 static void external_to_key(const struct datapath_external *e, struct external_key *ret)
 {
-	*ret = (struct external_key){ .prefixlen = 32u + e->prefixlen, .ifindex_be = htonl(e->ifindex) };
+	*ret = (struct external_key){ .prefixlen = 32u + e->prefixlen,
+				      .ifindex_be = htonl(e->ifindex) };
 	memcpy(ret->addr, e->addr, sizeof(ret->addr));
 }
 
@@ -215,7 +225,9 @@ static bool is_wanted(const struct external_key *k, const struct datapath_extern
 	return false;
 }
 
-/* What is wanted goes in first, what is not goes out after: an address that stays is never missing. */
+/*
+ * What is wanted goes in first, what is not goes out after: an address that stays is never missing.
+ */
 static int bpf_set_externals(struct datapath *dp, const struct datapath_external *ext, size_t n)
 {
 	int fd = bpf_map__fd(dp->skel->maps.externals);
@@ -268,14 +280,16 @@ static int bpf_propose(struct datapath *dp, const struct tuple *t, uint32_t isn,
 }
 
 /* Run the program "control" on N keys. Returns how many records it changed, or -errno. */
-static int control(struct datapath *dp, enum control_op op, const struct control_key *keys, uint32_t n)
+static int control(struct datapath *dp, enum control_op op, const struct control_key *keys,
+		   uint32_t n)
 {
 	struct {
 		struct control_head head;
 		struct control_key keys[CONTROL_KEYS];
 	} req = { .head = { .op = op, .count = n } };
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = &req,
-		    .data_size_in = (uint32_t)(sizeof(req.head) + n * sizeof(req.keys[0])), .repeat = 1);
+		    .data_size_in = (uint32_t)(sizeof(req.head) + n * sizeof(req.keys[0])),
+		    .repeat = 1);
 
 	memcpy(req.keys, keys, n * sizeof(*keys));
 	return bpf_prog_test_run_opts(dp->control_fd, &opts) < 0 ? -errno : (int)opts.retval;
@@ -292,8 +306,9 @@ struct sweep {
 };
 
 /*
- * A record looks expired here, but its tuple may get a SYN before it is removed. That is settled in the kernel: see sweep_one() in
- * tsnat.bpf.c, which removes only what is still in the state that was read here and has still been silent.
+ * A record looks expired here, but its tuple may get a SYN before it is removed. That is settled in
+ * the kernel: see sweep_one() in tsnat.bpf.c, which removes only what is still in the state that
+ * was read here and has still been silent.
  */
 static void sweep_remove(struct sweep *s)
 {
@@ -312,7 +327,8 @@ static void sweep_record(struct sweep *s, const struct tuple *t, const struct re
 		limit = s->hold_ms;
 	if (!ms_expired(now, r->seen_ms, limit))
 		return;
-	s->dead[s->n_dead++] = (struct control_key){ .tuple = *t, .state = r->state, .limit_ms = limit };
+	s->dead[s->n_dead++] =
+		(struct control_key){ .tuple = *t, .state = r->state, .limit_ms = limit };
 	if (s->n_dead == CONTROL_KEYS)
 		sweep_remove(s);
 }
@@ -324,7 +340,8 @@ static int next_batch(struct datapath *dp, struct batch *b)
 	int r;
 
 	b->n = SWEEP_BATCH;
-	r = bpf_map_lookup_batch(dp->records_fd, b->begun ? &b->cursor : NULL, &next, b->keys, b->values, &b->n, NULL);
+	r = bpf_map_lookup_batch(dp->records_fd, b->begun ? &b->cursor : NULL, &next, b->keys,
+				 b->values, &b->n, NULL);
 	if (r < 0 && errno != ENOENT) {
 		b->begun = false; /* begin again next time */
 		b->n = 0;
@@ -378,7 +395,8 @@ static int bpf_each_destination(struct datapath *dp, datapath_destination_fn *fn
 	bool more = bpf_map_get_next_key(dp->destinations_fd, NULL, &k) == 0;
 
 	/* a key that vanished in between starts the walk again: bounded all the same */
-	for (uint32_t i = 0; more && r == 0 && i < 2 * bpf_map__max_entries(dp->skel->maps.destinations); i++) {
+	for (uint32_t i = 0;
+	     more && r == 0 && i < 2 * bpf_map__max_entries(dp->skel->maps.destinations); i++) {
 		if (bpf_map_lookup_elem(dp->destinations_fd, &k, &d) == 0)
 			r = fn(user, &k, &d);
 		more = bpf_map_get_next_key(dp->destinations_fd, &k, &next) == 0;
@@ -389,7 +407,9 @@ static int bpf_each_destination(struct datapath *dp, datapath_destination_fn *fn
 
 /* ---- what was saved ---- */
 
-/* The gauges are differences of counters: what comes back counts as made. Nobody else counts yet. */
+/*
+ * The gauges are differences of counters: what comes back counts as made. Nobody else counts yet.
+ */
 static int count_restored(struct datapath *dp, enum counter which)
 {
 	_cleanup_free_ uint64_t *per_cpu = calloc((size_t)dp->cpus, sizeof(*per_cpu));
@@ -410,7 +430,8 @@ static int bpf_restore(struct datapath *dp, const struct tuple *t, const struct 
 	return count_restored(dp, COUNTER_RECORDS_CREATED);
 }
 
-static int bpf_restore_destination(struct datapath *dp, const struct destination_key *k, const struct destination *d)
+static int bpf_restore_destination(struct datapath *dp, const struct destination_key *k,
+				   const struct destination *d)
 {
 	return bpf_map_update_elem(dp->destinations_fd, k, d, BPF_NOEXIST) < 0 ? -errno : 0;
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * datapath_queue.c - the datapath without BPF: shifts are applied to queued packets, which go back rewritten.
+ * datapath_queue.c - the datapath without BPF: shifts are applied to queued packets, which go back
+ * rewritten.
  *
- * Only shifted connections are queued whole (rules.c). Of the others it sees the SYN, the client's FIN, which has the last TSval that
- * counts, and a challenge ACK. SYNs are decided in datapath_queue_syn.c, all others find their shift in datapath_queue_segment.c.
+ * Only shifted connections are queued whole (rules.c). Of the others it sees the SYN, the client's
+ * FIN, which has the last TSval that counts, and a challenge ACK. SYNs are decided in
+ * datapath_queue_syn.c, all others find their shift in datapath_queue_segment.c.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -52,7 +54,8 @@ static void queue_close(struct datapath *dp)
 	free(dp);
 }
 
-static int open_records(struct datapath *dp, const struct datapath_config *cfg, const char **ret_error)
+static int open_records(struct datapath *dp, const struct datapath_config *cfg,
+			const char **ret_error)
 {
 	struct records_config rc = { .records = cfg->records, .destinations = DESTINATIONS };
 	char path[160];
@@ -72,12 +75,14 @@ static int open_records(struct datapath *dp, const struct datapath_config *cfg, 
 	dp->was_live = r == 1;
 	dp->counting.records = dp->records;
 	if (records_limit(dp->records) != cfg->records)
-		log_notice("the table keeps its bound of %u records until --cleanup: it holds live connections",
+		log_notice("the table keeps its bound of %u records until --cleanup: it holds live "
+			   "connections",
 			   records_limit(dp->records));
 	return 0;
 }
 
-static int queue_open_datapath(struct datapath **ret, const struct datapath_config *cfg, const char **ret_error)
+static int queue_open_datapath(struct datapath **ret, const struct datapath_config *cfg,
+			       const char **ret_error)
 {
 	struct datapath *dp = calloc(1, sizeof(*dp));
 	int r;
@@ -111,7 +116,9 @@ static int queue_configure(struct datapath *dp, const struct datapath_config *cf
 {
 	(void)active; /* without workers nothing is decided anyway */
 	pthread_mutex_lock(&dp->lock);
-	dp->settings = (struct settings){ .policy = cfg->policy, .hold_ms = cfg->hold_ms, .clock = cfg->clock };
+	dp->settings = (struct settings){ .policy = cfg->policy,
+					  .hold_ms = cfg->hold_ms,
+					  .clock = cfg->clock };
 	dp->told_refusal = false;
 	pthread_mutex_unlock(&dp->lock);
 	*records_clock(dp->records) = cfg->clock;
@@ -120,7 +127,8 @@ static int queue_configure(struct datapath *dp, const struct datapath_config *cf
 
 /* ---- links: the rules choose the packets ---- */
 
-static int queue_attach(struct datapath *dp, const struct datapath_link *link, const char **ret_error)
+static int queue_attach(struct datapath *dp, const struct datapath_link *link,
+			const char **ret_error)
 {
 	(void)dp;
 	(void)link;

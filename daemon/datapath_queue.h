@@ -32,7 +32,11 @@ struct settings {
 
 struct datapath {
 	struct records *records;
-	struct succession *successions; /* of each record, by its slot, under its lock; owned. Of this run: a queue dies with its reader */
+	/*
+	 * of each record, by its slot, under its lock; owned. Of this run: a queue dies with its
+	 * reader
+	 */
+	struct succession *successions;
 	struct counting counting;
 	bool was_live;
 	bool foreign_rules;
@@ -46,7 +50,10 @@ struct datapath {
 	bool told_refusal;
 };
 
-/* Whose clock a connection has. Before NAT the external address is not known; rules before and after it must agree. */
+/*
+ * Whose clock a connection has. Before NAT the external address is not known; rules before and
+ * after it must agree.
+ */
 static inline void clock_tuple(const struct datapath *dp, const struct tuple *t, struct tuple *ret)
 {
 	*ret = *t;
@@ -55,15 +62,19 @@ static inline void clock_tuple(const struct datapath *dp, const struct tuple *t,
 }
 
 /* Decide on a SYN, or apply its connection's shift to another segment: see datapath_ops.apply. */
-int datapath_queue_syn(struct datapath *dp, const struct wire_packet *pkt, struct datapath_packet *p);
-int datapath_queue_segment(struct datapath *dp, const struct wire_packet *pkt, struct datapath_packet *p);
+int datapath_queue_syn(struct datapath *dp, const struct wire_packet *pkt,
+		       struct datapath_packet *p);
+int datapath_queue_segment(struct datapath *dp, const struct wire_packet *pkt,
+			   struct datapath_packet *p);
 
 /* As in datapath_ops. */
 int datapath_queue_lookup(struct datapath *dp, const struct tuple *t, struct record *ret);
-int datapath_queue_sweep(struct datapath *dp, uint32_t hold_ms, uint32_t max, datapath_alive_fn *alive, void *user,
-			 struct datapath_sweep *ret);
+int datapath_queue_sweep(struct datapath *dp, uint32_t hold_ms, uint32_t max,
+			 datapath_alive_fn *alive, void *user, struct datapath_sweep *ret);
 int datapath_queue_each(struct datapath *dp, datapath_each_fn *fn, void *user);
 int datapath_queue_each_destination(struct datapath *dp, datapath_destination_fn *fn, void *user);
 int datapath_queue_restore(struct datapath *dp, const struct tuple *t, const struct record *r);
-int datapath_queue_restore_destination(struct datapath *dp, const struct destination_key *k, const struct destination *d);
-int datapath_queue_set_inside(struct datapath *dp, const struct tuple *t, const struct inside *inside);
+int datapath_queue_restore_destination(struct datapath *dp, const struct destination_key *k,
+				       const struct destination *d);
+int datapath_queue_set_inside(struct datapath *dp, const struct tuple *t,
+			      const struct inside *inside);

@@ -38,7 +38,10 @@ static bool sweep_remove(const struct sweep *s, const struct records_item *i, ui
 	bool dead;
 
 	records_lock(s->dp->records, &i->tuple, &ref);
-	/* meanwhile it may have got a SYN; and the time is read here, for if we had stopped before, what came since would look long gone */
+	/*
+	 * meanwhile it may have got a SYN; and the time is read here, for if we had stopped before,
+	 * what came since would look long gone
+	 */
 	dead = ref.record && ref.record->state == i->record.state &&
 	       ms_expired((uint32_t)boot_ms(), ref.record->seen_ms, limit_ms);
 	if (dead) {
@@ -61,8 +64,8 @@ static bool sweep_one(const struct sweep *s, const struct records_item *i)
 	return ms_expired(now, r->seen_ms, limit) && sweep_remove(s, i, limit);
 }
 
-int datapath_queue_sweep(struct datapath *dp, uint32_t hold_ms, uint32_t max, datapath_alive_fn *alive,
-		       void *user, struct datapath_sweep *ret)
+int datapath_queue_sweep(struct datapath *dp, uint32_t hold_ms, uint32_t max,
+			 datapath_alive_fn *alive, void *user, struct datapath_sweep *ret)
 {
 	const struct sweep s = { .dp = dp, .hold_ms = hold_ms, .alive = alive, .user = user };
 	struct records_item items[READ_AT_ONCE];
@@ -100,7 +103,8 @@ int datapath_queue_each_destination(struct datapath *dp, datapath_destination_fn
 	struct destination d;
 	int used, r = 0;
 
-	for (uint32_t i = 0; r == 0 && (used = records_destination_at(dp->records, i, &k, &d)) >= 0; i++)
+	for (uint32_t i = 0; r == 0 && (used = records_destination_at(dp->records, i, &k, &d)) >= 0;
+	     i++)
 		if (used)
 			r = fn(user, &k, &d);
 	return r;
@@ -125,7 +129,8 @@ int datapath_queue_restore(struct datapath *dp, const struct tuple *t, const str
 	return 0;
 }
 
-int datapath_queue_restore_destination(struct datapath *dp, const struct destination_key *k, const struct destination *d)
+int datapath_queue_restore_destination(struct datapath *dp, const struct destination_key *k,
+				       const struct destination *d)
 {
 	struct destination *to = records_destination_lock(dp->records, k, true);
 	int r = !to ? -ENOSPC : to->high ? -EEXIST : 0;
@@ -136,7 +141,8 @@ int datapath_queue_restore_destination(struct datapath *dp, const struct destina
 	return r;
 }
 
-int datapath_queue_set_inside(struct datapath *dp, const struct tuple *t, const struct inside *inside)
+int datapath_queue_set_inside(struct datapath *dp, const struct tuple *t,
+			      const struct inside *inside)
 {
 	struct records_ref ref;
 	struct record r;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * datapath_queue_segment.c - segments of the datapath without BPF: each gets its connection's shift, also when its tuple is another one's by now.
+ * datapath_queue_segment.c - segments of the datapath without BPF: each gets its connection's
+ * shift, also when its tuple is another one's by now.
  */
 #include "datapath_queue.h"
 #include "packet.h"
@@ -8,14 +9,16 @@
 #include "util.h"
 
 /* A client with a fast clock takes the destination's clock along. */
-static void advance_destination(struct datapath *dp, const struct tuple *t, uint32_t tsval, uint32_t now)
+static void advance_destination(struct datapath *dp, const struct tuple *t, uint32_t tsval,
+				uint32_t now)
 {
 	struct destination_key k;
 	struct tuple whose;
 	bool wanted;
 
 	pthread_mutex_lock(&dp->lock);
-	wanted = dp->settings.policy == POLICY_UNIFY && dp->settings.clock.scope == SCOPE_DESTINATION;
+	wanted = dp->settings.policy == POLICY_UNIFY &&
+		 dp->settings.clock.scope == SCOPE_DESTINATION;
 	pthread_mutex_unlock(&dp->lock);
 	if (!wanted)
 		return;
@@ -39,9 +42,12 @@ static void count_refusal(struct datapath *dp, const struct tuple *t)
 	records_destination_unlock(dp->records);
 }
 
-/* The end of a connection that was longer than its record, or began before us: what the server holds now. */
-static void record_end(struct datapath *dp, struct records_ref *ref, const struct tuple *t, const struct wire_packet *pkt,
-		       uint32_t now)
+/*
+ * The end of a connection that was longer than its record, or began before us: what the server
+ * holds now.
+ */
+static void record_end(struct datapath *dp, struct records_ref *ref, const struct tuple *t,
+		       const struct wire_packet *pkt, uint32_t now)
 {
 	const struct record new = {
 		.last = RECORD_LAST(pkt->tsval, now),
@@ -60,23 +66,30 @@ static void record_end(struct datapath *dp, struct records_ref *ref, const struc
 }
 
 /* Whosever segment it is, the server sees its TSval from the tuple. */
-static void note_tsval(struct datapath *dp, struct record *r, const struct wire_packet *pkt, uint32_t shift,
-		       const struct datapath_packet *p, uint32_t now)
+static void note_tsval(struct datapath *dp, struct record *r, const struct wire_packet *pkt,
+		       uint32_t shift, const struct datapath_packet *p, uint32_t now)
 {
 	if (p->outbound && pkt->ts_count && !pkt->auth_option)
 		advance_last(&dp->counting, r, pkt->tsval + shift, now);
 }
 
-/* Of the connection whose tuple another one has by now: all that it may still change is what the server has seen. */
-static uint32_t handle_old_segment(struct datapath *dp, struct records_ref *ref, const struct wire_packet *pkt,
-				   const struct datapath_packet *p, uint32_t now)
+/*
+ * Of the connection whose tuple another one has by now: all that it may still change is what the
+ * server has seen.
+ */
+static uint32_t handle_old_segment(struct datapath *dp, struct records_ref *ref,
+				   const struct wire_packet *pkt, const struct datapath_packet *p,
+				   uint32_t now)
 {
 	struct succession *s = &dp->successions[ref->slot];
 	const uint32_t shift = s->old_shift;
 	struct record *r = ref->record;
 
 	count(&dp->counting, COUNTER_SEGMENTS_OLD);
-	/* to a server that has not seen the old connection's end, the SYN is a stray segment of it: its answer, and the reset that it earns, look old */
+	/*
+	 * to a server that has not seen the old connection's end, the SYN is a stray segment of it:
+	 * its answer, and the reset that it earns, look old
+	 */
 	s->refused = 1;
 	note_tsval(dp, r, pkt, shift, p, now);
 	return shift;
@@ -84,7 +97,8 @@ static uint32_t handle_old_segment(struct datapath *dp, struct records_ref *ref,
 
 /* With the tuple locked. Returns the connection's shift. */
 static uint32_t handle_segment(struct datapath *dp, struct records_ref *ref, const struct tuple *t,
-			       const struct wire_packet *pkt, struct datapath_packet *p, uint32_t now)
+			       const struct wire_packet *pkt, struct datapath_packet *p,
+			       uint32_t now)
 {
 	struct record *r = ref->record;
 	struct succession *s;
@@ -101,7 +115,10 @@ static uint32_t handle_segment(struct datapath *dp, struct records_ref *ref, con
 	shift = r->shift;
 	s = &dp->successions[ref->slot];
 	if (shift && p->unmarked) {
-		/* the record went over to another connection, or conntrack lost this one and found it again */
+		/*
+		 * the record went over to another connection, or conntrack lost this one and found
+		 * it again
+		 */
 		p->adopted = p->outbound && succession_is_current(s, r, pkt);
 		if (!p->adopted) {
 			note_tsval(dp, r, pkt, 0, p, now);
@@ -120,13 +137,17 @@ static uint32_t handle_segment(struct datapath *dp, struct records_ref *ref, con
 	} else if (connection_out(&dp->counting, r, pkt, shift, now)) {
 		advance_destination(dp, t, pkt->tsval + shift, now);
 	}
-	/* without a shift the server's FIN is not seen: the client's counts for both, or the record would be that of an open connection */
+	/*
+	 * without a shift the server's FIN is not seen: the client's counts for both, or the record
+	 * would be that of an open connection
+	 */
 	if (!shift && p->outbound && pkt->flags & WIRE_FIN)
 		state_change(r, RECORD_FIN_IN, 0);
 	return shift;
 }
 
-int datapath_queue_segment(struct datapath *dp, const struct wire_packet *pkt, struct datapath_packet *p)
+int datapath_queue_segment(struct datapath *dp, const struct wire_packet *pkt,
+			   struct datapath_packet *p)
 {
 	const enum direction dir = p->outbound ? DIRECTION_OUT : DIRECTION_IN;
 	struct records_ref ref;
@@ -151,6 +172,7 @@ int datapath_queue_segment(struct datapath *dp, const struct wire_packet *pkt, s
 		return 0;
 	if (p->partial)
 		rewrite_complete_checksum(p->data, packet_ip_length(p->data, p->len), pkt);
-	count(&dp->counting, p->outbound ? COUNTER_SEGMENTS_SHIFTED_OUT : COUNTER_SEGMENTS_SHIFTED_IN);
+	count(&dp->counting,
+	      p->outbound ? COUNTER_SEGMENTS_SHIFTED_OUT : COUNTER_SEGMENTS_SHIFTED_IN);
 	return 1;
 }

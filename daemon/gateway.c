@@ -13,7 +13,8 @@
 #include "util.h"
 #include "varlink.h"
 
-#define SOCKET_MODE 0666 /* what it tells is no secret; who may change something is asked for each call */
+#define SOCKET_MODE \
+	0666 /* what it tells is no secret; who may change something is asked for each call */
 #define MONITOR_ACCURACY_USEC 10000
 
 struct gateway {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * gateway.h - the varlink interface io.tsnatd.Gateway: what the daemon tells about itself, and the reload.
+ * gateway.h - the varlink interface io.tsnatd.Gateway: what the daemon tells about itself, and the
+ * reload.
  *
  * It knows varlink and the shape of the answers; where the numbers come from is behind
  * gateway_source.
@@ -20,7 +21,7 @@ struct gateway;
 struct gateway_link {
 	const char *name;
 	unsigned int ifindex; /* 0: there is no such interface now */
-	bool attached;        /* the datapath's hooks are on it */
+	bool attached;	      /* the datapath's hooks are on it */
 };
 
 struct gateway_status {
@@ -31,7 +32,7 @@ struct gateway_status {
 	const char *scope;    /* "destination", "tuple" */
 	const char *rules;    /* "queue", "NFQUEUE", "none", "missing" */
 	const char *mapping;  /* where inside tuples come from: "packet", "events", "none" */
-	bool realtime;        /* the workers run at real-time priority */
+	bool realtime;	      /* the workers run at real-time priority */
 	uint64_t uptime_ms;
 	uint32_t hold_s;
 	uint32_t records_limit;
@@ -52,8 +53,11 @@ typedef int gateway_destination_fn(void *user, const struct gateway_destination 
 
 /* Who hears what came of a reload, a call per line. */
 struct reload_report {
-	void (*problem)(void *user, const char *line); /* what makes the configuration invalid, as FILE:LINE: KEY: WHY */
-	void (*needs_restart)(void *user, const char *option); /* was changed, but keeps its old value until then */
+	/* what makes the configuration invalid, as FILE:LINE: KEY: WHY */
+	void (*problem)(void *user, const char *line);
+	void (*needs_restart)(
+		void *user,
+		const char *option); /* was changed, but keeps its old value until then */
 	void *user;
 };
 
@@ -75,8 +79,8 @@ struct gateway_source {
 };
 
 /*
- * Listen on PATH (mode 0666: who may reload is asked for each call). A socket that an earlier run left behind is
- * replaced, a socket that somebody answers on is not: -EADDRINUSE.
+ * Listen on PATH (mode 0666: who may reload is asked for each call). A socket that an earlier run
+ * left behind is replaced, a socket that somebody answers on is not: -EADDRINUSE.
  */
 int gateway_new(struct gateway **ret, sd_event *event, const char *path,
 		const struct gateway_source *source, void *user);

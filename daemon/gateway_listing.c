@@ -235,7 +235,8 @@ static void listing_start(struct listing *l, struct varlink_call *call, int r)
 	varlink_keep(call, l, listing_resume, listing_free);
 }
 
-void gateway_list_connections(struct gateway_listings *listings, struct varlink_call *call, bool closed)
+void gateway_list_connections(struct gateway_listings *listings, struct varlink_call *call,
+			      bool closed)
 {
 	struct listing *l = listing_new(listings, call);
 
@@ -246,9 +247,9 @@ void gateway_list_connections(struct gateway_listings *listings, struct varlink_
 	l->limit = GATEWAY_CONNECTIONS_MAX;
 	l->row_json = connection_json;
 	l->closed = closed;
-	listing_start(
-		l, call,
-		listings->source->each_connection(listings->source_user, collect_connection, l));
+	listing_start(l, call,
+		      listings->source->each_connection(listings->source_user, collect_connection,
+							l));
 }
 
 void gateway_list_destinations(struct gateway_listings *listings, struct varlink_call *call)
@@ -261,7 +262,7 @@ void gateway_list_destinations(struct gateway_listings *listings, struct varlink
 	l->row_size = sizeof(struct gateway_destination);
 	l->limit = GATEWAY_DESTINATIONS_MAX;
 	l->row_json = destination_json;
-	listing_start(
-		l, call,
-		listings->source->each_destination(listings->source_user, collect_destination, l));
+	listing_start(l, call,
+		      listings->source->each_destination(listings->source_user, collect_destination,
+							 l));
 }

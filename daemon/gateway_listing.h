@@ -21,7 +21,8 @@ struct gateway_listings {
 };
 
 /* Answer the call. LISTINGS must outlive it. CLOSED: with the connections that are over. */
-void gateway_list_connections(struct gateway_listings *listings, struct varlink_call *call, bool closed);
+void gateway_list_connections(struct gateway_listings *listings, struct varlink_call *call,
+			      bool closed);
 void gateway_list_destinations(struct gateway_listings *listings, struct varlink_call *call);
 
 /* The answer of a method that could not find out, by a negative errno. */

@@ -16,8 +16,8 @@
  * What GetStatistics returns besides the counters. LAST is X for the last one, for texts that
  * separate.
  */
-#define GATEWAY_GAUGES(X, LAST)                                                                    \
-	X(CONNECTIONS_SHIFTED, connections_shifted, "shifted connections that live now")           \
+#define GATEWAY_GAUGES(X, LAST)                                                          \
+	X(CONNECTIONS_SHIFTED, connections_shifted, "shifted connections that live now") \
 	LAST(RECORDS, records, "tuples that are remembered now")
 
 /* Seconds between the answers of Monitor. */

@@ -14,12 +14,13 @@
 #include "queue_netlink.h"
 #include "util.h"
 
-#define GUARDIAN_BATCH 256 /* packets: the daemon may come back, and has the first claim on what comes then */
+#define GUARDIAN_BATCH \
+	256 /* packets: the daemon may come back, and has the first claim on what comes then */
 
 struct guardian_heartbeats *guardian_heartbeats_new(void)
 {
-	void *p = mmap(NULL, sizeof(struct guardian_heartbeats), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		       0);
+	void *p = mmap(NULL, sizeof(struct guardian_heartbeats), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	return p == MAP_FAILED ? NULL : p;
 }
@@ -45,7 +46,9 @@ static void guard(const struct guardian_queue *queues, size_t n, struct guardian
 			continue;
 		for (size_t i = 0; i < n; i++)
 			if (fds[i].revents)
-				atomic_fetch_add(&beats->accepted[i], queue_accept_waiting(queues[i].nl, queues[i].num, GUARDIAN_BATCH));
+				atomic_fetch_add(&beats->accepted[i],
+						 queue_accept_waiting(queues[i].nl, queues[i].num,
+								      GUARDIAN_BATCH));
 	}
 }
 
@@ -63,7 +66,8 @@ static void close_others(const struct guardian_queue *queues, size_t n)
 	}
 }
 
-pid_t guardian_start(const struct guardian_queue *queues, size_t n, struct guardian_heartbeats *beats, uint32_t patience_ms)
+pid_t guardian_start(const struct guardian_queue *queues, size_t n,
+		     struct guardian_heartbeats *beats, uint32_t patience_ms)
 {
 	pid_t parent = getpid(), pid;
 	sigset_t none;

@@ -2,9 +2,10 @@
 /*
  * guardian.h - a second process that answers for the queues when the daemon hangs.
  *
- * A queue whose reader hangs (SIGSTOP, a debugger, a thread stuck in the kernel) is not bypassed: it is bound, so its SYNs wait.
- * The guardian shares the queues' sockets and a heartbeat; while a heartbeat is late it accepts that queue's packets, undecided. The egress program
- * decides on them, or they pass unshifted. It ends with the daemon.
+ * A queue whose reader hangs (SIGSTOP, a debugger, a thread stuck in the kernel) is not bypassed:
+ * it is bound, so its SYNs wait. The guardian shares the queues' sockets and a heartbeat; while a
+ * heartbeat is late it accepts that queue's packets, undecided. The egress program decides on them,
+ * or they pass unshifted. It ends with the daemon.
  */
 #pragma once
 
@@ -13,10 +14,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define GUARDIAN_QUEUES_MAX 192 /* 64 of each kind; those of segments have a heartbeat, but no guardian */
+#define GUARDIAN_QUEUES_MAX \
+	192 /* 64 of each kind; those of segments have a heartbeat, but no guardian */
 #define GUARDIAN_LATE_MS 300
 
-/* In shared memory: when each queue's thread was last seen to run, in milliseconds of the boot clock. */
+/*
+ * In shared memory: when each queue's thread was last seen to run, in milliseconds of the boot
+ * clock.
+ */
 struct guardian_heartbeats {
 	atomic_uint_fast64_t alive_ms[GUARDIAN_QUEUES_MAX];
 	atomic_uint_fast64_t accepted[GUARDIAN_QUEUES_MAX]; /* by the guardian */
@@ -32,10 +37,11 @@ struct guardian_queue {
 struct guardian_heartbeats *guardian_heartbeats_new(void);
 
 /*
- * Start the process; to be called before any thread runs. The first heartbeat may come as late as PATIENCE_MS.
- * Returns its pid or -errno.
+ * Start the process; to be called before any thread runs. The first heartbeat may come as late as
+ * PATIENCE_MS. Returns its pid or -errno.
  */
-pid_t guardian_start(const struct guardian_queue *queues, size_t n, struct guardian_heartbeats *beats, uint32_t patience_ms);
+pid_t guardian_start(const struct guardian_queue *queues, size_t n,
+		     struct guardian_heartbeats *beats, uint32_t patience_ms);
 
 /* End it and wait for it. Does nothing when PID is not positive. */
 void guardian_stop(pid_t pid);

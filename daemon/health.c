@@ -10,8 +10,8 @@
 #include "util.h"
 
 #define SAMPLE_US 2000000
-#define BLIND_SYNS 8	       /* queued in two samples, while none was seen to leave */
-#define RULES_SETTLE_US 100000 /* a firewall's reload is a burst of transactions */
+#define BLIND_SYNS 8		/* queued in two samples, while none was seen to leave */
+#define RULES_SETTLE_US 100000	/* a firewall's reload is a burst of transactions */
 #define RULES_CHECK_US 10000000 /* events may be lost, or not be allowed */
 
 struct health {
@@ -41,7 +41,8 @@ static void judge(struct health *h, uint64_t verdicts, uint64_t seen)
 		h->blind_samples++;
 	if (!h->blind && h->blind_samples >= 2)
 		log_warn("SYNs are queued, but the egress program sees none of them leave: "
-			 "another tc program ends the chain before ours, or they leave by another interface (tc filter show dev IFACE egress)");
+			 "another tc program ends the chain before ours, or they leave by another "
+			 "interface (tc filter show dev IFACE egress)");
 	else if (h->blind && !h->blind_samples)
 		log_notice("the egress program sees SYNs leave again");
 	h->blind = h->blind_samples >= 2;
@@ -105,10 +106,12 @@ static int watch_ruleset(struct health *h, sd_event *event)
 	if (!h->nl || mnl_socket_bind(h->nl, 0, MNL_SOCKET_AUTOPID) < 0 ||
 	    mnl_socket_setsockopt(h->nl, NETLINK_ADD_MEMBERSHIP, (void *)&group, sizeof(group)) < 0)
 		return -errno;
-	return sd_event_add_io(event, &h->rules_event, mnl_socket_get_fd(h->nl), EPOLLIN, on_ruleset_event, h);
+	return sd_event_add_io(event, &h->rules_event, mnl_socket_get_fd(h->nl), EPOLLIN,
+			       on_ruleset_event, h);
 }
 
-int health_start(struct health **ret, sd_event *event, bool watch_rules, bool watch_egress, const struct health_ops *ops, void *user)
+int health_start(struct health **ret, sd_event *event, bool watch_rules, bool watch_egress,
+		 const struct health_ops *ops, void *user)
 {
 	struct health *h = calloc(1, sizeof(*h));
 	int r = 0;
@@ -118,16 +121,18 @@ int health_start(struct health **ret, sd_event *event, bool watch_rules, bool wa
 	h->ops = ops;
 	h->user = user;
 	if (watch_egress)
-		r = sd_event_add_time_relative(event, &h->sample_timer, CLOCK_BOOTTIME, SAMPLE_US, 0, on_sample, h);
+		r = sd_event_add_time_relative(event, &h->sample_timer, CLOCK_BOOTTIME, SAMPLE_US,
+					       0, on_sample, h);
 	if (r >= 0 && watch_rules)
-		r = sd_event_add_time_relative(event, &h->rules_timer, CLOCK_BOOTTIME, RULES_CHECK_US, 0,
-					       on_rules_timer, h);
+		r = sd_event_add_time_relative(event, &h->rules_timer, CLOCK_BOOTTIME,
+					       RULES_CHECK_US, 0, on_rules_timer, h);
 	if (r < 0) {
 		health_free(h);
 		return r;
 	}
 	if (watch_rules && watch_ruleset(h, event) < 0)
-		log_notice("no events of the nft ruleset: it is looked at every %d s", RULES_CHECK_US / 1000000);
+		log_notice("no events of the nft ruleset: it is looked at every %d s",
+			   RULES_CHECK_US / 1000000);
 	*ret = h;
 	return 0;
 }

@@ -15,7 +15,8 @@
 
 static void make_name(char name[KEPT_NAME_MAX], uint16_t num, uint32_t copy_range, bool conntrack)
 {
-	snprintf(name, KEPT_NAME_MAX, "queue-%u-%u-%s", num, copy_range, conntrack ? "mapping" : "plain");
+	snprintf(name, KEPT_NAME_MAX, "queue-%u-%u-%s", num, copy_range,
+		 conntrack ? "mapping" : "plain");
 }
 
 static bool parse_name(const char *name, struct kept_queue *q)
@@ -38,7 +39,8 @@ static bool is_netfilter_socket(int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 || domain != AF_NETLINK)
 		return false;
 	len = sizeof(protocol);
-	return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 && protocol == NETLINK_NETFILTER;
+	return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 &&
+	       protocol == NETLINK_NETFILTER;
 }
 
 /* ---- messages to the service manager ---- */
@@ -136,7 +138,8 @@ void kept_queues_give_up(struct kept_queues *k)
 	k->n = 0;
 }
 
-struct mnl_socket *kept_queues_take(struct kept_queues *k, uint16_t num, uint32_t copy_range, bool *ret_conntrack)
+struct mnl_socket *kept_queues_take(struct kept_queues *k, uint16_t num, uint32_t copy_range,
+				    bool *ret_conntrack)
 {
 	for (size_t i = 0; i < k->n; i++) {
 		struct kept_queue *q = &k->queue[i];

@@ -60,9 +60,10 @@ static int on_link(const struct nlmsghdr *nlh, void *data)
 		return MNL_CB_ERROR;
 	k->ifindex = (unsigned int)m->ifi_index;
 	k->kind = kind_of(m->ifi_type);
-	mnl_attr_for_each(attr, nlh, sizeof(*m))
-		if (mnl_attr_get_type(attr) == IFLA_IFNAME && mnl_attr_validate(attr, MNL_TYPE_NUL_STRING) >= 0)
-			strncpy(k->name, mnl_attr_get_str(attr), sizeof(k->name) - 1);
+	mnl_attr_for_each(attr, nlh,
+			  sizeof(*m)) if (mnl_attr_get_type(attr) == IFLA_IFNAME &&
+					  mnl_attr_validate(attr, MNL_TYPE_NUL_STRING) >= 0)
+		strncpy(k->name, mnl_attr_get_str(attr), sizeof(k->name) - 1);
 	return MNL_CB_OK;
 }
 
@@ -76,7 +77,8 @@ static int on_address(const struct nlmsghdr *nlh, void *data)
 	if (nlh->nlmsg_type != RTM_NEWADDR || mnl_nlmsg_get_payload_len(nlh) < sizeof(*m))
 		return MNL_CB_OK;
 	/* on a point-to-point link IFA_ADDRESS is the peer's; the local one is ours */
-	mnl_attr_for_each(attr, nlh, sizeof(*m)) {
+	mnl_attr_for_each(attr, nlh, sizeof(*m))
+	{
 		uint16_t type = mnl_attr_get_type(attr);
 
 		if (type == IFA_LOCAL || (type == IFA_ADDRESS && !found))
@@ -121,7 +123,8 @@ static int on_route(const struct nlmsghdr *nlh, void *data)
 	if (nlh->nlmsg_type != RTM_NEWROUTE || mnl_nlmsg_get_payload_len(nlh) < sizeof(*m) ||
 	    m->rtm_dst_len || m->rtm_type != RTN_UNICAST)
 		return MNL_CB_OK;
-	mnl_attr_for_each(attr, nlh, sizeof(*m)) {
+	mnl_attr_for_each(attr, nlh, sizeof(*m))
+	{
 		if (mnl_attr_get_type(attr) == RTA_OIF && mnl_attr_get_payload_len(attr) == 4)
 			mark_default(l, mnl_attr_get_u32(attr));
 		else if (mnl_attr_get_type(attr) == RTA_MULTIPATH)
@@ -130,7 +133,8 @@ static int on_route(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_OK;
 }
 
-static int dump(struct mnl_socket *nl, uint16_t type, unsigned char family, size_t header, mnl_cb_t fn, struct links *l)
+static int dump(struct mnl_socket *nl, uint16_t type, unsigned char family, size_t header,
+		mnl_cb_t fn, struct links *l)
 {
 	char buf[32768];
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
@@ -195,11 +199,12 @@ const struct link *links_by_name(const struct links *l, const char *name)
 
 int links_watch(void)
 {
-	_cleanup_close_ int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+	_cleanup_close_ int fd =
+		socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
 	struct sockaddr_nl a = {
 		.nl_family = AF_NETLINK,
-		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE |
-			     RTMGRP_IPV6_ROUTE | RTMGRP_TC,
+		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR |
+			     RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE | RTMGRP_TC,
 	};
 
 	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
@@ -212,7 +217,8 @@ static bool is_default_route(const struct nlmsghdr *nlh)
 {
 	const struct rtmsg *m = mnl_nlmsg_get_payload(nlh);
 
-	return mnl_nlmsg_get_payload_len(nlh) >= sizeof(*m) && !m->rtm_dst_len && m->rtm_type == RTN_UNICAST;
+	return mnl_nlmsg_get_payload_len(nlh) >= sizeof(*m) && !m->rtm_dst_len &&
+	       m->rtm_type == RTN_UNICAST;
 }
 
 static bool is_interesting(const struct nlmsghdr *nlh)
@@ -242,7 +248,8 @@ int links_changed(int fd)
 		int left = (int)n;
 
 		if (n < 0 && errno == ENOBUFS) {
-			changed = true; /* events were lost: whatever it was, read everything again */
+			changed =
+				true; /* events were lost: whatever it was, read everything again */
 			continue;
 		}
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))

@@ -43,10 +43,13 @@ void links_free(struct links *l);
 const struct link *links_by_name(const struct links *l, const char *name);
 
 /*
- * A socket that becomes readable when links, addresses or default routes change, or filters and qdiscs are deleted, which may have been
- * ours. Returns the descriptor or -errno.
+ * A socket that becomes readable when links, addresses or default routes change, or filters and
+ * qdiscs are deleted, which may have been ours. Returns the descriptor or -errno.
  */
 int links_watch(void);
 
-/* Read the events that wait. Returns 1 when links should be read again (an overrun counts), 0 when not, or -errno. */
+/*
+ * Read the events that wait. Returns 1 when links should be read again (an overrun counts), 0 when
+ * not, or -errno.
+ */
 int links_changed(int fd);

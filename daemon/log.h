@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * log.h - lines for the administrator, on standard error; with syslog levels where the journal reads them.
+ * log.h - lines for the administrator, on standard error; with syslog levels where the journal
+ * reads them.
  */
 #pragma once
 
@@ -24,7 +25,10 @@ void log_vmsg(int level, const char *fmt, va_list ap) __attribute__((format(prin
 #define log_info(...) log_msg(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_msg(LOG_DEBUG, __VA_ARGS__)
 
-/* One per place that traffic can make talk: lets a few lines through each interval, then says how many it held back. */
+/*
+ * One per place that traffic can make talk: lets a few lines through each interval, then says how
+ * many it held back.
+ */
 struct log_limit {
 	uint64_t since_ms;
 	unsigned int said, held;

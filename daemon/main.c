@@ -26,8 +26,8 @@
 /* ---- parts that are started, in this order ---- */
 
 /*
- * An error of something that the kernel refuses. Another try may find more memory, or get the answer that was lost; else it is
- * refused again.
+ * An error of something that the kernel refuses. Another try may find more memory, or get the
+ * answer that was lost; else it is refused again.
  */
 static int refused(int r)
 {
@@ -73,7 +73,8 @@ static int take_lock(struct daemon *d)
 		return r;
 	}
 	if (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
-		log_err("%s is locked: tsnatd is already running (give a second one its own --runtime-dir, --pin-dir and --queue-num)",
+		log_err("%s is locked: tsnatd is already running (give a second one its own "
+			"--runtime-dir, --pin-dir and --queue-num)",
 			path);
 		return -EBUSY;
 	}
@@ -92,26 +93,32 @@ static int open_datapath(struct daemon *d, const struct datapath_ops *ops, const
 	return r;
 }
 
-/* A run with BPF programs that was killed left them deciding: what both datapaths shift would be shifted twice. */
+/*
+ * A run with BPF programs that was killed left them deciding: what both datapaths shift would be
+ * shifted twice.
+ */
 static void retire_other(const struct daemon *d)
 {
 	const struct datapath_config cfg = daemon_datapath_config(&d->cfg, &d->clock);
 	int r = d->ops == &datapath_bpf ? 0 : datapath_bpf.retire(&cfg);
 
 	if (r == 1)
-		log_notice("an earlier run's BPF programs go on for its live connections, and decide on no new ones");
+		log_notice("an earlier run's BPF programs go on for its live connections, and "
+			   "decide on no new ones");
 	else if (r < 0)
 		log_warn("an earlier run's BPF programs cannot be taken off: %s", strerror(-r));
 }
 
 static int start_datapath(struct daemon *d)
 {
-	const struct datapath_ops *ops = d->cfg.datapath == CONFIG_DATAPATH_QUEUE ? &datapath_queue : &datapath_bpf;
+	const struct datapath_ops *ops = d->cfg.datapath == CONFIG_DATAPATH_QUEUE ? &datapath_queue
+										  : &datapath_bpf;
 	const char *error;
 	int r = open_datapath(d, ops, &error);
 
 	/* decisions in the kernel need programs there: nothing to fall back to */
-	if (r < 0 && d->cfg.datapath == CONFIG_DATAPATH_AUTO && d->cfg.decide == CONFIG_DECIDE_QUEUE) {
+	if (r < 0 && d->cfg.datapath == CONFIG_DATAPATH_AUTO &&
+	    d->cfg.decide == CONFIG_DECIDE_QUEUE) {
 		log_notice("datapath bpf: %s (%s): using the datapath queue", error, strerror(-r));
 		ops = &datapath_queue;
 		r = open_datapath(d, ops, &error);
@@ -133,10 +140,12 @@ static void restore(struct daemon *d)
 	int r = state_load(d->cfg.state_dir, d->ops, d->datapath, now, &loaded);
 
 	if (loaded.unusable && loaded.aside_error < 0)
-		log_warn("%s/state cannot be used (%s), nor set aside as state.bad (%s): it will be replaced", d->cfg.state_dir,
-			 loaded.unusable, strerror(-loaded.aside_error));
+		log_warn("%s/state cannot be used (%s), nor set aside as state.bad (%s): it will "
+			 "be replaced",
+			 d->cfg.state_dir, loaded.unusable, strerror(-loaded.aside_error));
 	else if (loaded.unusable)
-		log_warn("%s/state cannot be used (%s): set aside as state.bad", d->cfg.state_dir, loaded.unusable);
+		log_warn("%s/state cannot be used (%s): set aside as state.bad", d->cfg.state_dir,
+			 loaded.unusable);
 	if (r < 0 && r != -ENOENT)
 		log_warn("%s/state.new cannot be read: %s", d->cfg.state_dir, strerror(-r));
 	if (r < 0)
@@ -145,7 +154,10 @@ static void restore(struct daemon *d)
 	log_info("restored %u records and %u destinations", loaded.records, loaded.destinations);
 }
 
-/* Clocks never go back: the live table's goes on, else the saved one does, ahead of all it can have shown. */
+/*
+ * Clocks never go back: the live table's goes on, else the saved one does, ahead of all it can have
+ * shown.
+ */
 static int start_clocks(struct daemon *d)
 {
 	struct tsclock live;
@@ -180,10 +192,12 @@ static int start_attachments(struct daemon *d)
 		return refused(r);
 	}
 	if (!d->attachments.n)
-		log_warn("no interface: none is named and there is no default route; waiting for one");
+		log_warn("no interface: none is named and there is no default route; waiting for "
+			 "one");
 	for (size_t i = 0; i < d->attachments.n; i++)
 		if (!d->attachments.link[i].ifindex)
-			log_warn("%s: there is no such interface; waiting for it", d->attachments.link[i].name);
+			log_warn("%s: there is no such interface; waiting for it",
+				 d->attachments.link[i].name);
 	return 0;
 }
 
@@ -204,9 +218,11 @@ static int start_rules(struct daemon *d)
 		return r;
 	}
 	if (r >= 0)
-		r = rules_install(d->rules, names, attachments_names(&d->attachments, names), &error);
+		r = rules_install(d->rules, names, attachments_names(&d->attachments, names),
+				  &error);
 	if (r < 0) {
-		log_err("nft rules: %s%s%s", error ? error : "", error && *error ? ": " : "", strerror(-r));
+		log_err("nft rules: %s%s%s", error ? error : "", error && *error ? ": " : "",
+			strerror(-r));
 		return refused(r);
 	}
 	d->attachments.rules = d->rules;
@@ -229,9 +245,11 @@ static int start_sweeper(struct daemon *d)
 	int r = conntrack_new(&d->conntrack);
 
 	if (r < 0)
-		log_warn("conntrack cannot be asked (%s): silent shifted connections keep their records for days",
+		log_warn("conntrack cannot be asked (%s): silent shifted connections keep their "
+			 "records for days",
 			 strerror(-r));
-	r = sweeper_start(&d->sweeper, d->event, d->ops, d->datapath, d->conntrack, d->cfg.records, d->cfg.hold * 1000);
+	r = sweeper_start(&d->sweeper, d->event, d->ops, d->datapath, d->conntrack, d->cfg.records,
+			  d->cfg.hold * 1000);
 	if (r < 0)
 		log_err("event loop: %s", strerror(-r));
 	else if (d->conntrack)
@@ -258,8 +276,10 @@ static int restore_rules(void *user)
 
 static int start_health(struct daemon *d)
 {
-	static const struct health_ops ops = { .counters = all_counters, .restore_rules = restore_rules };
-	int r = health_start(&d->health, d->event, d->rules != NULL, d->ops->apply == NULL, &ops, d);
+	static const struct health_ops ops = { .counters = all_counters,
+					       .restore_rules = restore_rules };
+	int r = health_start(&d->health, d->event, d->rules != NULL, d->ops->apply == NULL, &ops,
+			     d);
 
 	if (r < 0)
 		log_err("event loop: %s", strerror(-r));
@@ -308,14 +328,16 @@ static void raise_memlock(void)
 /* ---- the whole ---- */
 
 /*
- * Without program in the kernel, nobody shifts the segments of live connections now. While the rules stay, those wait for the next start
- * (TCP sends them again); without rules they would leave unshifted, and break.
+ * Without program in the kernel, nobody shifts the segments of live connections now. While the
+ * rules stay, those wait for the next start (TCP sends them again); without rules they would leave
+ * unshifted, and break.
  */
 static bool must_keep_rules(uint64_t shifted)
 {
 	if (!shifted)
 		return false;
-	log_notice("%llu shifted connections wait for the next start; --cleanup gives them up", (unsigned long long)shifted);
+	log_notice("%llu shifted connections wait for the next start; --cleanup gives them up",
+		   (unsigned long long)shifted);
 	return true;
 }
 
@@ -341,7 +363,10 @@ static void stop_handling(struct daemon *d)
 	if (d->keeps) {
 		daemon_stop_workers(d);
 	} else {
-		/* first no new SYN is queued, then those that wait get their verdicts; only then the base chains may go */
+		/*
+		 * first no new SYN is queued, then those that wait get their verdicts; only then
+		 * the base chains may go
+		 */
 		if (d->rules)
 			rules_pause(d->rules);
 		daemon_stop_workers(d);
@@ -404,7 +429,10 @@ static int start(struct daemon *d)
 		r = start_attachments(d);
 	if (r >= 0)
 		r = start_sweeper(d);
-	/* the guardian is forked in here: before any thread but the saver's, which holds no lock that it needs */
+	/*
+	 * the guardian is forked in here: before any thread but the saver's, which holds no lock
+	 * that it needs
+	 */
 	if (r >= 0)
 		r = daemon_start_workers(d);
 	if (r >= 0)
@@ -436,7 +464,9 @@ static int exit_code(int r)
 
 static int run(int argc, char **argv, const struct config *cfg)
 {
-	struct daemon d = { .argc = argc, .argv = argv, .cfg = *cfg, .lock_fd = -1, .links_fd = -1 };
+	struct daemon d = {
+		.argc = argc, .argv = argv, .cfg = *cfg, .lock_fd = -1, .links_fd = -1
+	};
 	int r, code;
 
 	d.started_ms = boot_ms();
@@ -445,7 +475,8 @@ static int run(int argc, char **argv, const struct config *cfg)
 	code = exit_code(r);
 	if (r >= 0) {
 		log_info("tsnatd %s: policy %s, datapath %s, decisions in the %s", VERSION,
-			 config_policy_name(cfg->policy), d.ops->name, config_decide_name(cfg->decide));
+			 config_policy_name(cfg->policy), d.ops->name,
+			 config_decide_name(cfg->decide));
 		daemon_keep_queues(&d);
 		sd_notify(0, "READY=1");
 		code = sd_event_loop(d.event) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
@@ -459,7 +490,8 @@ static int run(int argc, char **argv, const struct config *cfg)
 static int cleanup(const struct config *cfg)
 {
 	const struct datapath_config dp = daemon_datapath_config(cfg, &(struct tsclock){ 0 });
-	const struct rules_config rules_cfg = { .queue_num = (uint16_t)cfg->queue_num, .queues = 1 };
+	const struct rules_config rules_cfg = { .queue_num = (uint16_t)cfg->queue_num,
+						.queues = 1 };
 	struct daemon d = { .cfg = *cfg, .lock_fd = -1 };
 	struct rules *rules = NULL;
 	int r = take_lock(&d);
@@ -482,7 +514,8 @@ static int cleanup(const struct config *cfg)
 static int remove_left_rules(const struct config *cfg)
 {
 	const struct datapath_config dp = daemon_datapath_config(cfg, &(struct tsclock){ 0 });
-	const struct rules_config rules_cfg = { .queue_num = (uint16_t)cfg->queue_num, .queues = 1 };
+	const struct rules_config rules_cfg = { .queue_num = (uint16_t)cfg->queue_num,
+						.queues = 1 };
 	struct daemon d = { .cfg = *cfg, .lock_fd = -1 };
 	int r = take_lock(&d);
 
@@ -491,7 +524,8 @@ static int remove_left_rules(const struct config *cfg)
 	r = rules_new(&d.rules, &rules_cfg);
 	if (r >= 0)
 		r = rules_pause(d.rules);
-	if (r >= 0 && !(cfg->datapath != CONFIG_DATAPATH_BPF && must_keep_rules(datapath_queue_open_shifts(&dp))))
+	if (r >= 0 && !(cfg->datapath != CONFIG_DATAPATH_BPF &&
+			must_keep_rules(datapath_queue_open_shifts(&dp))))
 		r = rules_remove(d.rules);
 	if (r < 0)
 		log_err("nft rules: %s", strerror(-r));

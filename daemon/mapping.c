@@ -7,7 +7,8 @@
 
 #include "mapping.h"
 
-static int address(const struct nf_conntrack *ct, enum nf_conntrack_attr v4, enum nf_conntrack_attr v6, uint8_t to[16])
+static int address(const struct nf_conntrack *ct, enum nf_conntrack_attr v4,
+		   enum nf_conntrack_attr v6, uint8_t to[16])
 {
 	switch (nfct_get_attr_u8(ct, ATTR_L3PROTO)) {
 	case AF_INET:
@@ -59,7 +60,8 @@ int mapping_parse(const struct nlattr *attr, int family, struct inside *ret, boo
 
 	if (!ct)
 		return -ENOMEM;
-	r = nfct_payload_parse(mnl_attr_get_payload(attr), mnl_attr_get_payload_len(attr), (uint16_t)family, ct);
+	r = nfct_payload_parse(mnl_attr_get_payload(attr), mnl_attr_get_payload_len(attr),
+			       (uint16_t)family, ct);
 	r = r < 0 ? -EBADMSG : mapping_inside(ct, ret);
 	if (r >= 0)
 		*ret_translated = nfct_get_attr_u32(ct, ATTR_STATUS) & IPS_SRC_NAT;

@@ -9,10 +9,15 @@
 
 #include "core/record.h"
 
-/* The entry's original direction. Returns 0, or -EAFNOSUPPORT when it is not TCP over IPv4 or IPv6. */
+/*
+ * The entry's original direction. Returns 0, or -EAFNOSUPPORT when it is not TCP over IPv4 or IPv6.
+ */
 int mapping_inside(const struct nf_conntrack *ct, struct inside *ret);
 
-/* The entry's reply direction turned round: the connection as the server sees it. Returns 0 or -EAFNOSUPPORT. */
+/*
+ * The entry's reply direction turned round: the connection as the server sees it. Returns 0 or
+ * -EAFNOSUPPORT.
+ */
 int mapping_tuple(const struct nf_conntrack *ct, struct tuple *ret);
 
 /*

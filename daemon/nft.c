@@ -92,7 +92,8 @@ int nft_batch_begin(struct nft_batch *b, const struct nft *nft)
 	return 0;
 }
 
-struct nlmsghdr *nft_batch_message(struct nft_batch *b, uint16_t type, uint16_t family, uint16_t flags)
+struct nlmsghdr *nft_batch_message(struct nft_batch *b, uint16_t type, uint16_t family,
+				   uint16_t flags)
 {
 	return nftnl_nlmsg_build_hdr(nftnl_batch_buffer(b->pages), type, family, flags | NLM_F_ACK,
 				     b->begin_seq + ++b->messages);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * nft.h - a conversation with nf_tables: batches of changes, each of which is one transaction of the kernel's.
+ * nft.h - a conversation with nf_tables: batches of changes, each of which is one transaction of
+ * the kernel's.
  */
 #pragma once
 
@@ -21,11 +22,15 @@ struct nft {
 
 /* Returns 0 or -errno: -EPROTONOSUPPORT when the kernel has no netlink for netfilter. */
 int nft_open(struct nft *nft);
-void nft_close(struct nft *nft); /* may be called when nft_open() failed or never was called on zeroes */
+void nft_close(
+	struct nft *nft); /* may be called when nft_open() failed or never was called on zeroes */
 
 /* Send, after what is left of an earlier conversation was thrown away. Returns 0 or -errno. */
 int nft_send(struct nft *nft, struct iovec *iov, size_t n);
-/* Returns the bytes that are in nft->answer, or -errno; -ETIMEDOUT when nothing came. FLAGS are recv()'s. */
+/*
+ * Returns the bytes that are in nft->answer, or -errno; -ETIMEDOUT when nothing came. FLAGS are
+ * recv()'s.
+ */
 ssize_t nft_receive(struct nft *nft, int flags);
 
 struct nft_batch {
@@ -42,8 +47,11 @@ int nft_batch_begin(struct nft_batch *b, const struct nft *nft);
 void nft_batch_free(struct nft_batch *b);
 #define _cleanup_batch_ __attribute__((cleanup(nft_batch_free)))
 
-/* Room for one message; nft_batch_next() must follow before anything else is done with the batch. */
-struct nlmsghdr *nft_batch_message(struct nft_batch *b, uint16_t type, uint16_t family, uint16_t flags);
+/*
+ * Room for one message; nft_batch_next() must follow before anything else is done with the batch.
+ */
+struct nlmsghdr *nft_batch_message(struct nft_batch *b, uint16_t type, uint16_t family,
+				   uint16_t flags);
 /* The message that was built at the end of the batch is complete. */
 void nft_batch_next(struct nft_batch *b);
 /* It cannot be built: nft_batch_commit() returns ERROR. */

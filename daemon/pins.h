@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 /*
- * Make the directory PATH, which must lie on a bpffs; where none is mounted, one is: on /sys/fs/bpf for paths below
- * it, else on PATH itself.
+ * Make the directory PATH, which must lie on a bpffs; where none is mounted, one is: on /sys/fs/bpf
+ * for paths below it, else on PATH itself.
  *
  * Returns 0 or -errno; -EOPNOTSUPP when there is no bpffs and none can be mounted.
  */

@@ -35,15 +35,15 @@ static void adopt_map(struct bpf_object *obj, uint32_t id)
 	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) < 0)
 		return;
 	map = bpf_object__find_map_by_name(obj, info.name);
-	if (!map || bpf_map__type(map) != info.type || bpf_map__value_size(map) != info.value_size ||
-	    bpf_map__key_size(map) != info.key_size)
+	if (!map || bpf_map__type(map) != info.type ||
+	    bpf_map__value_size(map) != info.value_size || bpf_map__key_size(map) != info.key_size)
 		return;
 	bpf_map__reuse_fd(map, fd);
 }
 
 /*
- * Pins may be gone while filters still run (somebody mounted another bpffs): the maps of the running program are
- * the ones in which live shifts are.
+ * Pins may be gone while filters still run (somebody mounted another bpffs): the maps of the
+ * running program are the ones in which live shifts are.
  */
 static bool adopt_running_maps(struct bpf_object *obj)
 {
@@ -60,7 +60,8 @@ static bool adopt_running_maps(struct bpf_object *obj)
 		return false;
 	fd = bpf_prog_get_fd_by_id(prog);
 	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) < 0) {
-		log_warn("a program of an earlier run is attached, but its maps cannot be opened: its connections lose their shifts");
+		log_warn("a program of an earlier run is attached, but its maps cannot be opened: "
+			 "its connections lose their shifts");
 		return false;
 	}
 	log_notice("the pinned maps are gone, taking over those of the running program");
@@ -69,13 +70,17 @@ static bool adopt_running_maps(struct bpf_object *obj)
 	return true;
 }
 
-/* Set each map's pin; libbpf reuses what is pinned there. Returns how many were pinned already, or -errno. */
+/*
+ * Set each map's pin; libbpf reuses what is pinned there. Returns how many were pinned already, or
+ * -errno.
+ */
 static int set_pins(struct bpf_object *obj, const char *dir)
 {
 	struct bpf_map *map;
 	int n = 0;
 
-	bpf_object__for_each_map(map, obj) {
+	bpf_object__for_each_map(map, obj)
+	{
 		char path[300];
 		_cleanup_close_ int fd = -1;
 		struct bpf_map_info info = { 0 };
@@ -92,7 +97,8 @@ static int set_pins(struct bpf_object *obj, const char *dir)
 		n++;
 		if (info.max_entries == bpf_map__max_entries(map))
 			continue;
-		log_notice("the table keeps its bound of %u records until --cleanup: it holds live connections",
+		log_notice("the table keeps its bound of %u records until --cleanup: it holds live "
+			   "connections",
 			   info.max_entries);
 		bpf_map__set_max_entries(map, info.max_entries);
 	}
@@ -127,13 +133,15 @@ static int load(struct tsnat_bpf *skel, const struct datapath_config *cfg, bool 
 	return tsnat_bpf__load(skel);
 }
 
-int programs_load(struct tsnat_bpf **ret, const struct datapath_config *cfg, bool *ret_was_live, const char **ret_error)
+int programs_load(struct tsnat_bpf **ret, const struct datapath_config *cfg, bool *ret_was_live,
+		  const char **ret_error)
 {
 	struct tsnat_bpf *skel;
 	int r = pins_prepare(cfg->pin_dir);
 
 	if (r < 0) {
-		*ret_error = "the pin directory cannot be made: it must be on a bpffs (mount -t bpf bpf /sys/fs/bpf)";
+		*ret_error = "the pin directory cannot be made: it must be on a bpffs (mount -t "
+			     "bpf bpf /sys/fs/bpf)";
 		return r;
 	}
 	r = open_object(&skel);
@@ -143,8 +151,11 @@ int programs_load(struct tsnat_bpf **ret, const struct datapath_config *cfg, boo
 	}
 	r = load(skel, cfg, ret_was_live);
 	if (r < 0) {
-		*ret_error = r == -EPERM ? "no permission to load BPF programs (CAP_BPF and CAP_NET_ADMIN)" :
-					   "the kernel refused the BPF programs (--log-level debug tells why)";
+		*ret_error =
+			r == -EPERM
+				? "no permission to load BPF programs (CAP_BPF and CAP_NET_ADMIN)"
+				: "the kernel refused the BPF programs (--log-level debug tells "
+				  "why)";
 		tsnat_bpf__destroy(skel);
 		return r;
 	}
@@ -157,8 +168,10 @@ static int share_maps(struct bpf_object *obj, const struct bpf_object *others)
 	struct bpf_map *map;
 	int r = 0;
 
-	bpf_object__for_each_map(map, obj) {
-		const struct bpf_map *other = bpf_object__find_map_by_name(others, bpf_map__name(map));
+	bpf_object__for_each_map(map, obj)
+	{
+		const struct bpf_map *other =
+			bpf_object__find_map_by_name(others, bpf_map__name(map));
 
 		r = bpf_map__reuse_fd(map, bpf_map__fd(other));
 		if (r < 0)

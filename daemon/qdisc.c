@@ -23,10 +23,12 @@ static int on_qdisc(const struct nlmsghdr *nlh, void *data)
 	/* TC_H_INGRESS and TC_H_CLSACT are the same handle */
 	if (tc->tcm_ifindex != q->ifindex || tc->tcm_parent != TC_H_CLSACT)
 		return MNL_CB_OK;
-	mnl_attr_for_each(attr, nlh, sizeof(*tc)) {
+	mnl_attr_for_each(attr, nlh, sizeof(*tc))
+	{
 		if (mnl_attr_get_type(attr) != TCA_KIND)
 			continue;
-		q->qdisc = strcmp(mnl_attr_get_str(attr), "clsact") == 0 ? QDISC_CLSACT : QDISC_INGRESS;
+		q->qdisc = strcmp(mnl_attr_get_str(attr), "clsact") == 0 ? QDISC_CLSACT
+									 : QDISC_INGRESS;
 	}
 	return MNL_CB_OK;
 }
@@ -60,7 +62,8 @@ static int dump(uint16_t type, uint32_t parent, mnl_cb_t fn, struct hooks_query 
 	tc = mnl_nlmsg_put_extra_header(nlh, sizeof(*tc));
 	tc->tcm_ifindex = q->ifindex;
 	tc->tcm_parent = parent;
-	if (mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0 || mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0) {
+	if (mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0 ||
+	    mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0) {
 		r = -errno;
 		mnl_socket_close(nl);
 		return r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qdisc.h - what hangs at an interface's tc hooks, asked of the kernel: libbpf attaches filters, but cannot tell a clsact
- * qdisc from an ingress one, nor whether anybody else uses it.
+ * qdisc.h - what hangs at an interface's tc hooks, asked of the kernel: libbpf attaches filters,
+ * but cannot tell a clsact qdisc from an ingress one, nor whether anybody else uses it.
  */
 #pragma once
 

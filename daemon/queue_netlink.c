@@ -92,7 +92,10 @@ static int config_bind(struct opening *o, const struct queue_options *opt)
 	return r == -EINVAL ? -EOPNOTSUPP : r == -EPERM ? -EBUSY : r;
 }
 
-/* Set a parameter without having bound the queue: refused by EPERM when somebody else has, by ENODEV when nobody has. */
+/*
+ * Set a parameter without having bound the queue: refused by EPERM when somebody else has, by
+ * ENODEV when nobody has.
+ */
 static int ask_owner(struct opening *o)
 {
 	char buf[MNL_SOCKET_BUFFER_SIZE];
@@ -104,7 +107,9 @@ static int ask_owner(struct opening *o)
 	return r == -ENODEV ? 0 : r == -EPERM ? -EBUSY : r;
 }
 
-/* A command that does nothing since Linux 3.8, but like all others is only for who may give them. */
+/*
+ * A command that does nothing since Linux 3.8, but like all others is only for who may give them.
+ */
 static int ask_permission(struct opening *o)
 {
 	char buf[MNL_SOCKET_BUFFER_SIZE];
@@ -144,7 +149,8 @@ int queue_probe(uint16_t num)
 }
 
 /* The packet ID and all that wait before it. */
-static int verdict_up_to(struct mnl_socket *nl, uint16_t num, uint32_t id, int verdict, uint32_t seq)
+static int verdict_up_to(struct mnl_socket *nl, uint16_t num, uint32_t id, int verdict,
+			 uint32_t seq)
 {
 	char buf[256];
 	struct nlmsghdr *nlh = nfq_nlmsg_put(buf, NFQNL_MSG_VERDICT_BATCH, num);
@@ -154,7 +160,8 @@ static int verdict_up_to(struct mnl_socket *nl, uint16_t num, uint32_t id, int v
 	return mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0 ? -errno : 0;
 }
 
-int queue_open(struct mnl_socket **ret, uint16_t num, const struct queue_options *opt, bool *ret_conntrack)
+int queue_open(struct mnl_socket **ret, uint16_t num, const struct queue_options *opt,
+	       bool *ret_conntrack)
 {
 	struct mnl_socket *nl = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
 	const int size = QUEUE_RCVBUF;
@@ -226,7 +233,8 @@ int queue_parse(const struct nlmsghdr *nlh, struct queue_packet *ret)
 		return 0;
 	/* not nfq_nlmsg_parse(): it checks no lengths */
 	if (mnl_nlmsg_get_payload_len(nlh) < sizeof(struct nfgenmsg) ||
-	    mnl_attr_parse(nlh, sizeof(struct nfgenmsg), on_attribute, attr) < 0 || !attr[NFQA_PACKET_HDR])
+	    mnl_attr_parse(nlh, sizeof(struct nfgenmsg), on_attribute, attr) < 0 ||
+	    !attr[NFQA_PACKET_HDR])
 		return -EBADMSG;
 	hdr = mnl_attr_get_payload(attr[NFQA_PACKET_HDR]);
 	*ret = (struct queue_packet){
@@ -243,7 +251,8 @@ int queue_parse(const struct nlmsghdr *nlh, struct queue_packet *ret)
 		ret->len = mnl_attr_get_payload_len(attr[NFQA_PAYLOAD]);
 	}
 	if (attr[NFQA_CT] && ret->len)
-		ret->has_mapping = mapping_parse(attr[NFQA_CT], ret->data[0] >> 4 == 6 ? AF_INET6 : AF_INET,
+		ret->has_mapping = mapping_parse(attr[NFQA_CT],
+						 ret->data[0] >> 4 == 6 ? AF_INET6 : AF_INET,
 						 &ret->inside, &ret->translated) == 0;
 	return 1;
 }
@@ -307,14 +316,18 @@ void queue_forget_read(struct mnl_socket *nl, uint16_t num)
 	verdict_up_to(nl, num, p.id - 1, NF_ACCEPT, SEQ_UNASKED);
 }
 
-int queue_send_verdict(struct mnl_socket *nl, uint16_t num, const struct queue_verdict *v, char *buf, size_t size)
+int queue_send_verdict(struct mnl_socket *nl, uint16_t num, const struct queue_verdict *v,
+		       char *buf, size_t size)
 {
 	struct nlmsghdr *nlh;
 
 	if (size < QUEUE_ATTRIBUTES + (v->data ? v->len : 0))
 		return -EMSGSIZE;
 	nlh = nfq_nlmsg_put(buf, NFQNL_MSG_VERDICT, num);
-	nfq_nlmsg_verdict_put(nlh, (int)v->id, v->drop ? NF_DROP : v->repeat ? NF_REPEAT : NF_ACCEPT);
+	nfq_nlmsg_verdict_put(nlh, (int)v->id,
+			      v->drop	  ? NF_DROP
+			      : v->repeat ? NF_REPEAT
+					  : NF_ACCEPT);
 	if (v->set_mark)
 		nfq_nlmsg_verdict_put_mark(nlh, v->mark);
 	if (v->data)

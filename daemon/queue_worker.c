@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * queue_worker.c - read what waits, decide, propose, then one verdict for all of it; or, where the datapath applies shifts by itself, one for
- * each packet, which carries the packet if it was changed.
+ * queue_worker.c - read what waits, decide, propose, then one verdict for all of it; or, where the
+ * datapath applies shifts by itself, one for each packet, which carries the packet if it was
+ * changed.
  *
- * While a SYN waits, its tuple is not in the conntrack table and NAT may give it to another one. So the thread runs the moment a SYN is queued
- * (real-time priority), takes only what is already there, and does nothing between reading and verdict that could wait.
+ * While a SYN waits, its tuple is not in the conntrack table and NAT may give it to another one. So
+ * the thread runs the moment a SYN is queued (real-time priority), takes only what is already
+ * there, and does nothing between reading and verdict that could wait.
  *
- * Where each processor has a queue of its own, its first reader is bound to that processor: it runs when the kernel's work that queued the SYN
- * is done, without waking another processor. While it is busy a second reader, which may run anywhere, takes what comes. Measured with one
- * and two busy clients, 8 000 ports, two processors, medians of six alternated runs: 1.09 and 1.39 times the requests of one queue for
- * all processors; no clash with one client, with two one in 1 200 connections, with one queue for all one in 950.
+ * Where each processor has a queue of its own, its first reader is bound to that processor: it runs
+ * when the kernel's work that queued the SYN is done, without waking another processor. While it is
+ * busy a second reader, which may run anywhere, takes what comes. Measured with one and two busy
+ * clients, 8 000 ports, two processors, medians of six alternated runs: 1.09 and 1.39 times the
+ * requests of one queue for all processors; no clash with one client, with two one in 1 200
+ * connections, with one queue for all one in 950.
  *
- * One queue for all processors has two readers, too, and a SYN wakes both: whichever runs first takes it; seldom are both held up. There, waking
- * only one cost 19 to 35 clashes in 30 000 connections of one client instead of none. Segments of shifted
- * connections have one reader, which keeps their order.
+ * One queue for all processors has two readers, too, and a SYN wakes both: whichever runs first
+ * takes it; seldom are both held up. There, waking only one cost 19 to 35 clashes in 30 000
+ * connections of one client instead of none. Segments of shifted connections have one reader, which
+ * keeps their order.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -40,9 +45,10 @@
 #define WAKE_MS (GUARDIAN_LATE_MS / 3)
 
 /*
- * Which packets were lost on their way here. The kernel numbers packets as it puts them into the socket; the numbers of those that found no
- * room there are missing, as the next one shows that does. (The queue itself is never full before the socket is: QUEUE_MAXLEN.) The
- * kernel counts the lost ones itself, too, but only root may read where.
+ * Which packets were lost on their way here. The kernel numbers packets as it puts them into the
+ * socket; the numbers of those that found no room there are missing, as the next one shows that
+ * does. (The queue itself is never full before the socket is: QUEUE_MAXLEN.) The kernel counts the
+ * lost ones itself, too, but only root may read where.
  */
 struct queue_ids {
 	pthread_mutex_t lock;
@@ -83,8 +89,8 @@ struct reader {
 	unsigned int seen; /* packets in the batch, and their numbers */
 	uint32_t first_id, last_id;
 	uint64_t empty_ns; /* boot clock: what it holds came later */
-	char *messages; /* BATCH of them; owned */
-	char *verdict;	/* one; owned */
+	char *messages;	   /* BATCH of them; owned */
+	char *verdict;	   /* one; owned */
 };
 
 static void count(struct queue_worker *w, enum counter c, uint64_t n)
@@ -93,8 +99,9 @@ static void count(struct queue_worker *w, enum counter c, uint64_t n)
 }
 
 /*
- * Decide on a SYN and leave the decision for the datapath. What cannot be decided here (no translation known, options that forbid a
- * shift, an error of the map) simply has no proposal: the datapath counts it and lets it pass.
+ * Decide on a SYN and leave the decision for the datapath. What cannot be decided here (no
+ * translation known, options that forbid a shift, an error of the map) simply has no proposal: the
+ * datapath counts it and lets it pass.
  */
 static void decide_syn(struct queue_worker *w, const struct queue_packet *q)
 {
@@ -123,7 +130,8 @@ static void decide_syn(struct queue_worker *w, const struct queue_packet *q)
 	d = decide(r < 0 ? NULL : &rec, &in);
 	if (d.kind == DECISION_RETRANSMIT)
 		return; /* the record has its shift */
-	cfg->ops->propose(cfg->datapath, &pkt.tuple, in.isn, d.shift, q->has_mapping ? &q->inside : NULL, in.now_ms);
+	cfg->ops->propose(cfg->datapath, &pkt.tuple, in.isn, d.shift,
+			  q->has_mapping ? &q->inside : NULL, in.now_ms);
 }
 
 static void on_error(struct queue_worker *w, int error)
@@ -137,14 +145,16 @@ static void on_error(struct queue_worker *w, int error)
 		break;
 	default:
 		if (log_limit_ok(&w->refusals, boot_ms()))
-			log_warn("queue %u: the kernel refused a verdict: %s", w->cfg.num, strerror(-error));
+			log_warn("queue %u: the kernel refused a verdict: %s", w->cfg.num,
+				 strerror(-error));
 	}
 }
 
 /* What is lost when a queue of this kind is full. */
 static const char *loss(const struct queue_worker *w)
 {
-	return w->cfg.kind == QUEUE_SYNS ? "SYNs passed undecided by the daemon" : "segments were dropped, and will be sent again";
+	return w->cfg.kind == QUEUE_SYNS ? "SYNs passed undecided by the daemon"
+					 : "segments were dropped, and will be sent again";
 }
 
 static void on_receive_error(struct queue_worker *w, int error)
@@ -163,12 +173,17 @@ static void accept_packets(struct queue_worker *w, uint32_t id, bool up_to)
 {
 	int r = queue_accept(w->nl, w->cfg.num, id, up_to);
 
-	/* the send buffer is drained in the call itself, so this is a refusal, not a want of room */
+	/*
+	 * the send buffer is drained in the call itself, so this is a refusal, not a want of room
+	 */
 	if (r < 0)
 		on_error(w, r);
 }
 
-/* One verdict for all, unless another reader holds packets: it would take in theirs, which are not decided yet. */
+/*
+ * One verdict for all, unless another reader holds packets: it would take in theirs, which are not
+ * decided yet.
+ */
 static void send_verdicts(struct queue_worker *w, struct reader *rd)
 {
 	if (rd->n > 1 && atomic_load(&w->busy) == 1) {
@@ -184,10 +199,12 @@ static void send_verdicts(struct queue_worker *w, struct reader *rd)
 /* A SYN that has the mark comes for the second time: see queue_verdict.repeat. */
 static bool is_repeated(const struct queue_worker *w, const struct queue_packet *q)
 {
-	return w->cfg.repeat && w->cfg.kind == QUEUE_SYNS && (q->mark & w->cfg.mark_mask) == w->cfg.mark_mask;
+	return w->cfg.repeat && w->cfg.kind == QUEUE_SYNS &&
+	       (q->mark & w->cfg.mark_mask) == w->cfg.mark_mask;
 }
 
-static void set_verdict_mark(const struct queue_worker *w, const struct queue_packet *q, bool shifted, struct queue_verdict *v)
+static void set_verdict_mark(const struct queue_worker *w, const struct queue_packet *q,
+			     bool shifted, struct queue_verdict *v)
 {
 	const uint32_t mask = w->cfg.mark_mask;
 
@@ -207,7 +224,10 @@ static int is_alive(void *user, const struct tuple *t)
 	return r;
 }
 
-/* A destination has one clock: to a server that compares across tuples, SYNs must leave in the order in which they were decided. */
+/*
+ * A destination has one clock: to a server that compares across tuples, SYNs must leave in the
+ * order in which they were decided.
+ */
 static bool keeps_order(const struct queue_worker *w)
 {
 	return w->cfg.kind == QUEUE_SYNS &&
@@ -263,8 +283,9 @@ static void note_id(struct reader *rd, uint32_t id)
 }
 
 /*
- * The batch is done. A packet that another reader has taken out of the socket and not noted yet is not lost: so they are counted when nobody
- * holds any. What comes in after the last reader left has higher numbers.
+ * The batch is done. A packet that another reader has taken out of the socket and not noted yet is
+ * not lost: so they are counted when nobody holds any. What comes in after the last reader left has
+ * higher numbers.
  */
 static void batch_done(struct queue_worker *w, struct reader *rd)
 {
@@ -318,7 +339,8 @@ static int receive(struct queue_worker *w, struct reader *rd)
 	int n;
 
 	for (size_t i = 0; i < BATCH; i++) {
-		iov[i] = (struct iovec){ .iov_base = rd->messages + i * w->message_size, .iov_len = w->message_size };
+		iov[i] = (struct iovec){ .iov_base = rd->messages + i * w->message_size,
+					 .iov_len = w->message_size };
 		msgs[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &iov[i], .msg_iovlen = 1 } };
 	}
 	n = recvmmsg(mnl_socket_get_fd(w->nl), msgs, BATCH, MSG_DONTWAIT, NULL);
@@ -337,7 +359,10 @@ static bool handle_batch(struct queue_worker *w, struct reader *rd)
 
 	atomic_store_explicit(w->alive_ms, now_ns / 1000000, memory_order_relaxed);
 	atomic_fetch_add(&w->busy, 1);
-	/* before it reads: what another reader finds empty after that says nothing about what this one took */
+	/*
+	 * before it reads: what another reader finds empty after that says nothing about what this
+	 * one took
+	 */
 	rd->empty_ns = atomic_load(&w->empty_ns);
 	n = receive(w, rd);
 	if (rd->n)
@@ -359,7 +384,8 @@ static void become_realtime(struct queue_worker *w)
 
 	/* one line for all readers */
 	if (r != 0 && atomic_exchange(&w->realtime, false))
-		log_notice("queue %u: no real-time priority (%s): under load SYNs may wait longer and clash",
+		log_notice("queue %u: no real-time priority (%s): under load SYNs may wait longer "
+			   "and clash",
 			   w->cfg.num, strerror(r));
 }
 
@@ -373,7 +399,8 @@ static void bind_to_processors(const struct queue_worker *w)
 		CPU_SET(cpu, &set);
 	r = pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 	if (r != 0)
-		log_debug("queue %u: cannot bind its reader to a processor: %s", w->cfg.num, strerror(r));
+		log_debug("queue %u: cannot bind its reader to a processor: %s", w->cfg.num,
+			  strerror(r));
 }
 
 /* Wait until there may be packets. Returns false when the worker is to stop. */
@@ -392,19 +419,24 @@ static bool wait_for_packets(struct queue_worker *w, struct reader *rd, bool *th
 }
 
 /*
- * Segments that wait are sent again by TCP, and a FIN that passes conntrack twice makes it give a tuple away before the connection is over. Not real-time
- * priority: bulk data would leave nothing to others.
+ * Segments that wait are sent again by TCP, and a FIN that passes conntrack twice makes it give a
+ * tuple away before the connection is over. Not real-time priority: bulk data would leave nothing
+ * to others.
  */
 static void become_nice(struct queue_worker *w)
 {
 	/* of this thread alone */
 	if (setpriority(PRIO_PROCESS, 0, SEGMENTS_NICE) < 0)
-		log_debug("queue %u: nice value %d: %s", w->cfg.num, SEGMENTS_NICE, strerror(errno));
+		log_debug("queue %u: nice value %d: %s", w->cfg.num, SEGMENTS_NICE,
+			  strerror(errno));
 }
 
 static void read_queue(struct queue_worker *w, struct reader *rd)
 {
-	/* where shifts are applied here, a queue is read until it is seen to be empty: what comes then did not wait before */
+	/*
+	 * where shifts are applied here, a queue is read until it is seen to be empty: what comes
+	 * then did not wait before
+	 */
 	const int batches = w->cfg.ops->apply ? BATCHES : 1;
 	bool there;
 
@@ -413,7 +445,10 @@ static void read_queue(struct queue_worker *w, struct reader *rd)
 		for (int i = 0; there && i < batches && handle_batch(w, rd); i++)
 			;
 	}
-	/* the rules are paused by now: what still waits gets its verdict, and nothing comes after it; segments may come all the time */
+	/*
+	 * the rules are paused by now: what still waits gets its verdict, and nothing comes after
+	 * it; segments may come all the time
+	 */
 	while (w->cfg.kind == QUEUE_SYNS && atomic_load(&w->drain) && handle_batch(w, rd))
 		;
 }
@@ -442,7 +477,10 @@ static void reader_free(struct reader *rd)
 	free(rd);
 }
 
-/* Readers of one processor's queue are woken one at a time: a later one when all before it are busy. Returns 0 or -errno. */
+/*
+ * Readers of one processor's queue are woken one at a time: a later one when all before it are
+ * busy. Returns 0 or -errno.
+ */
 static int reader_new(struct reader **ret, struct queue_worker *w)
 {
 	const bool spread = w->cfg.total > 1;
@@ -499,7 +537,8 @@ int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config
 	if (!w)
 		return -ENOMEM;
 	w->cfg = *cfg;
-	w->message_size = (QUEUE_ATTRIBUTES + opt.copy_range + 7u) & ~(size_t)7; /* the next message is aligned, too */
+	w->message_size = (QUEUE_ATTRIBUTES + opt.copy_range + 7u) &
+			  ~(size_t)7; /* the next message is aligned, too */
 	pthread_mutex_init(&w->ids.lock, NULL);
 	atomic_init(&w->realtime, cfg->kind == QUEUE_SYNS);
 	table_mutex_init(&w->alive_lock);
@@ -583,7 +622,8 @@ void queue_worker_counters(struct queue_worker *w, uint64_t *counters)
 {
 	for (int i = 0; i < COUNTER_COUNT; i++)
 		counters[i] += atomic_load_explicit(&w->counters[i], memory_order_relaxed);
-	counters[w->cfg.kind == QUEUE_SYNS ? COUNTER_QUEUE_DROPPED : COUNTER_SEGMENTS_DROPPED] += atomic_load(&w->ids.lost);
+	counters[w->cfg.kind == QUEUE_SYNS ? COUNTER_QUEUE_DROPPED : COUNTER_SEGMENTS_DROPPED] +=
+		atomic_load(&w->ids.lost);
 }
 
 bool queue_worker_is_realtime(struct queue_worker *w)

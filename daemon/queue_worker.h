@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * queue_worker.h - the threads of one netfilter queue: SYNs in, verdicts out. The only sender of verdicts.
+ * queue_worker.h - the threads of one netfilter queue: SYNs in, verdicts out. The only sender of
+ * verdicts.
  */
 #pragma once
 
@@ -19,21 +20,30 @@ struct queue_policy {
 };
 
 enum queue_kind {
-	QUEUE_SYNS,	/* lets pass what it cannot handle; at real-time priority */
-	QUEUE_SEGMENTS, /* of shifted connections, which unshifted segments would break: dropped when it cannot, for TCP to send again */
+	QUEUE_SYNS, /* lets pass what it cannot handle; at real-time priority */
+	/* of shifted connections, which unshifted segments would break: dropped when it cannot, for
+	   TCP to send again */
+	QUEUE_SEGMENTS,
 };
 
 struct queue_worker_config {
 	uint16_t num;
-	uint16_t index, total; /* of the queues of its kind: packets of processor N are in queue N % total */
+	/* of the queues of its kind: packets of processor N are in queue N % total */
+	uint16_t index, total;
 	enum queue_kind kind;
-	uint32_t mark_mask; /* of packet marks: set on shifted SYNs and their like, for the rules to mark the connection. With ops->apply alone */
-	bool repeat;	    /* the rules that look at it are in the chain that queues, before those that queue */
+	/*
+	 * of packet marks: set on shifted SYNs and their like, for the rules to mark the
+	 * connection. With ops->apply alone
+	 */
+	uint32_t mark_mask;
+	/* the rules that look at it are in the chain that queues, before those that queue */
+	bool repeat;
 	struct kept_queues *kept; /* from a daemon before us, to take the queue over; or NULL */
 	const struct datapath_ops *ops;
 	struct datapath *datapath;
 	const struct queue_policy *policy;
-	datapath_alive_fn *alive; /* for this worker alone, which calls it from one thread at a time; or NULL */
+	/* for this worker alone, which calls it from one thread at a time; or NULL */
+	datapath_alive_fn *alive;
 	void *alive_user;
 };
 
@@ -50,17 +60,21 @@ int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config
 struct guardian_queue queue_worker_queue(const struct queue_worker *w);
 
 /*
- * Start the threads, which take SCHED_FIFO where they may, and say that they run in *ALIVE_MS, several times a second.
- * Returns 0 or -errno.
+ * Start the threads, which take SCHED_FIFO where they may, and say that they run in *ALIVE_MS,
+ * several times a second. Returns 0 or -errno.
  */
 int queue_worker_start(struct queue_worker *w, atomic_uint_fast64_t *alive_ms);
 
-/* Let the service manager keep the queue, or not any more; nothing for QUEUE_SEGMENTS. Returns 0 or -errno. */
+/*
+ * Let the service manager keep the queue, or not any more; nothing for QUEUE_SEGMENTS. Returns 0 or
+ * -errno.
+ */
 int queue_worker_keep(struct queue_worker *w, bool keep);
 
 /*
- * End the threads and close the queue: nothing that they have read is left without verdict. With DRAIN nothing that waits is, for which no
- * new packets may come; else it stays for whoever has the queue, too. NULL is allowed.
+ * End the threads and close the queue: nothing that they have read is left without verdict. With
+ * DRAIN nothing that waits is, for which no new packets may come; else it stays for whoever has the
+ * queue, too. NULL is allowed.
  */
 void queue_worker_stop(struct queue_worker *w, bool drain);
 

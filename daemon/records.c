@@ -22,7 +22,8 @@ struct records {
 
 static bool back_slots(struct table *t, void *user)
 {
-	const char *from = (const char *)table_slot(t, t->n_backed), *end = (const char *)table_slot(t, t->n_slots);
+	const char *from = (const char *)table_slot(t, t->n_backed),
+		   *end = (const char *)table_slot(t, t->n_slots);
 	size_t n = records_file_back(user, from, (size_t)(end - from));
 
 	t->n_backed += (uint32_t)(n / t->slot_size);
@@ -32,8 +33,10 @@ static bool back_slots(struct table *t, void *user)
 static int compare_uses(const void *a, const void *b, void *user)
 {
 	const struct records *t = user;
-	const struct destination_slot *x = (void *)table_slot(&t->destinations, *(const uint32_t *)a);
-	const struct destination_slot *y = (void *)table_slot(&t->destinations, *(const uint32_t *)b);
+	const struct destination_slot *x =
+		(void *)table_slot(&t->destinations, *(const uint32_t *)a);
+	const struct destination_slot *y =
+		(void *)table_slot(&t->destinations, *(const uint32_t *)b);
 	int32_t d = (int32_t)(x->used_at - y->used_at);
 
 	return d < 0 ? -1 : d > 0;
@@ -163,7 +166,10 @@ int records_open(struct records **ret, const char *path, const struct records_co
 		table_mutex_init(&t->stripe[i]);
 	table_mutex_init(&t->destinations_lock);
 	r = open_or_make(t, path, cfg);
-	/* -EBADMSG is the old file's; a failure to make the new one leaves nothing mapped that could be used */
+	/*
+	 * -EBADMSG is the old file's; a failure to make the new one leaves nothing mapped that
+	 * could be used
+	 */
 	if (r < 0 && (r != -EBADMSG || !t->newer)) {
 		records_close(t);
 		return r;
@@ -298,7 +304,8 @@ uint32_t records_read(struct records *t, uint32_t *cursor, struct records_item *
 
 /* ---- destinations ---- */
 
-static uint32_t destination_make(struct records *t, const struct destination_key *k, uint32_t bucket)
+static uint32_t destination_make(struct records *t, const struct destination_key *k,
+				 uint32_t bucket)
 {
 	uint32_t i = table_reserve(&t->destinations, k);
 
@@ -306,18 +313,22 @@ static uint32_t destination_make(struct records *t, const struct destination_key
 		const uint32_t old = t->oldest;
 
 		list_remove(t, old);
-		table_delete(&t->destinations, table_bucket(&t->destinations, table_slot(&t->destinations, old)->key), old);
+		table_delete(&t->destinations,
+			     table_bucket(&t->destinations, table_slot(&t->destinations, old)->key),
+			     old);
 		i = table_reserve(&t->destinations, k);
 	}
 	if (i == TABLE_NONE)
 		return i;
-	((struct destination_slot *)table_slot(&t->destinations, i))->destination = (struct destination){ 0 };
+	((struct destination_slot *)table_slot(&t->destinations, i))->destination =
+		(struct destination){ 0 };
 	list_append(t, i);
 	table_publish(&t->destinations, bucket, i);
 	return i;
 }
 
-struct destination *records_destination_lock(struct records *t, const struct destination_key *k, bool make)
+struct destination *records_destination_lock(struct records *t, const struct destination_key *k,
+					     bool make)
 {
 	uint32_t bucket = table_bucket(&t->destinations, k), i;
 
@@ -329,7 +340,9 @@ struct destination *records_destination_lock(struct records *t, const struct des
 	}
 	if (i == TABLE_NONE && make)
 		i = destination_make(t, k, bucket);
-	return i == TABLE_NONE ? NULL : &((struct destination_slot *)table_slot(&t->destinations, i))->destination;
+	return i == TABLE_NONE
+		       ? NULL
+		       : &((struct destination_slot *)table_slot(&t->destinations, i))->destination;
 }
 
 void records_destination_unlock(struct records *t)
@@ -337,7 +350,8 @@ void records_destination_unlock(struct records *t)
 	pthread_mutex_unlock(&t->destinations_lock);
 }
 
-int records_destination_at(struct records *t, uint32_t i, struct destination_key *ret_key, struct destination *ret)
+int records_destination_at(struct records *t, uint32_t i, struct destination_key *ret_key,
+			   struct destination *ret)
 {
 	const struct destination_slot *s;
 	int r = -ENOENT;

@@ -40,7 +40,8 @@ static size_t destinations_offset(const struct identity *id)
 
 static size_t file_size(const struct identity *id)
 {
-	return page_up(destinations_offset(id) + (size_t)id->destinations * sizeof(struct destination_slot));
+	return page_up(destinations_offset(id) +
+		       (size_t)id->destinations * sizeof(struct destination_slot));
 }
 
 /* 1 when the header is one of ours and this boot's; 0 when it is another boot's; -EBADMSG. */
@@ -50,8 +51,8 @@ static int check_header(const struct header *h, size_t size, const uint8_t boot_
 
 	if (memcmp(id->magic, MAGIC, sizeof(id->magic)) != 0 || h->check != check_of(id) ||
 	    id->version != VERSION_OF_FILE || id->header_size != sizeof(*h) ||
-	    id->record_size != sizeof(struct record_slot) || id->destination_size != sizeof(struct destination_slot) ||
-	    file_size(id) != size)
+	    id->record_size != sizeof(struct record_slot) ||
+	    id->destination_size != sizeof(struct destination_slot) || file_size(id) != size)
 		return -EBADMSG;
 	return memcmp(id->boot_id, boot_id, 16) == 0;
 }
@@ -156,5 +157,7 @@ size_t records_file_back(struct records_file *f, const void *from, size_t len)
 {
 	size_t n = len < BACK_BYTES ? len : BACK_BYTES;
 
-	return posix_fallocate(f->fd, (const char *)from - (const char *)f->header, (off_t)n) == 0 ? n : 0;
+	return posix_fallocate(f->fd, (const char *)from - (const char *)f->header, (off_t)n) == 0
+		       ? n
+		       : 0;
 }

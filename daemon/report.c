@@ -54,7 +54,9 @@ static bool all_realtime(const struct daemon *d)
 static bool is_attached(const struct daemon *d, const struct attachment *a)
 {
 	const struct datapath_link link = {
-		.ifindex = a->ifindex, .name = a->name, .has_ethernet = a->kind == LINK_ETHERNET,
+		.ifindex = a->ifindex,
+		.name = a->name,
+		.has_ethernet = a->kind == LINK_ETHERNET,
 	};
 
 	return a->attached && d->ops->attached(d->datapath, &link) == 1;
@@ -66,23 +68,27 @@ static void find_problems(struct daemon *d, struct gateway_status *s, const char
 	size_t n = 0;
 
 	if (!d->attachments.n)
-		add_problem(problems, &n, "no interface: none is named and there is no default route");
+		add_problem(problems, &n,
+			    "no interface: none is named and there is no default route");
 	for (size_t i = 0; i < d->attachments.n && n < PROBLEMS_MAX; i++) {
 		const struct attachment *a = &d->attachments.link[i];
 
 		if (s->links[i].attached)
 			continue;
 		snprintf(text[n], sizeof(text[n]), "%s: %s", a->name,
-			 a->ifindex ? "the programs are not attached" : "there is no such interface now");
+			 a->ifindex ? "the programs are not attached"
+				    : "there is no such interface now");
 		add_problem(problems, &n, text[n]);
 	}
 	if (!strcmp(s->rules, "missing"))
 		add_problem(problems, &n, "the nft rules are missing: SYNs are not queued");
 	if (d->health && health_egress_is_blind(d->health))
 		add_problem(problems, &n,
-			    "the egress program sees no SYN leave although SYNs are queued: another tc program ends the chain before ours");
+			    "the egress program sees no SYN leave although SYNs are queued: "
+			    "another tc program ends the chain before ours");
 	if (d->n_workers && !s->realtime)
-		add_problem(problems, &n, "no real-time priority: under load queued SYNs may clash");
+		add_problem(problems, &n,
+			    "no real-time priority: under load queued SYNs may clash");
 	s->problems = problems;
 	s->n_problems = n;
 }
@@ -96,7 +102,8 @@ static int report_status(void *user, struct gateway_status *ret)
 	for (size_t i = 0; i < d->attachments.n; i++)
 		links[i] = (struct gateway_link){ .name = d->attachments.link[i].name,
 						  .ifindex = d->attachments.link[i].ifindex,
-						  .attached = is_attached(d, &d->attachments.link[i]) };
+						  .attached =
+							  is_attached(d, &d->attachments.link[i]) };
 	*ret = (struct gateway_status){
 		.version = VERSION,
 		.datapath = d->ops->name,
@@ -104,9 +111,9 @@ static int report_status(void *user, struct gateway_status *ret)
 		.policy = config_policy_name(d->cfg.policy),
 		.scope = config_scope_name(d->cfg.scope),
 		.rules = rules_state(d),
-		.mapping = d->n_workers && queue_worker_has_mapping(d->worker[0]) ? "packet" :
-			   d->mappings_event					  ? "events" :
-										    "none",
+		.mapping = d->n_workers && queue_worker_has_mapping(d->worker[0]) ? "packet"
+			   : d->mappings_event					  ? "events"
+										  : "none",
 		.realtime = all_realtime(d),
 		.uptime_ms = boot_ms() - d->started_ms,
 		.hold_s = d->cfg.hold,
@@ -126,7 +133,8 @@ static int report_connections(void *user, gateway_connection_fn *fn, void *fn_us
 }
 
 /*
- * Destinations seen so far, as an open-addressed hash table of fixed size. Keyed, as inside hosts choose what is in it.
+ * Destinations seen so far, as an open-addressed hash table of fixed size. Keyed, as inside hosts
+ * choose what is in it.
  */
 struct destinations {
 	struct gateway_destination d[DESTINATIONS_MAX * 2];
@@ -198,9 +206,13 @@ static int report_rules(void *user, FILE *f)
 		return 0;
 	}
 	if (!d->rules)
-		fputs("# rules = \"none\": not installed by tsnatd; without that option these would be\n", f);
+		fputs("# rules = \"none\": not installed by tsnatd; without that option these "
+		      "would be\n",
+		      f);
 	else if (rules_get_kind(d->rules) == RULES_NFQUEUE)
-		fputs("# this kernel's nft has no queue expression: installed with the xtables target NFQUEUE in its place\n", f);
+		fputs("# this kernel's nft has no queue expression: installed with the xtables "
+		      "target NFQUEUE in its place\n",
+		      f);
 	rules_print(f, &cfg, names, attachments_names(&d->attachments, names));
 	return 0;
 }

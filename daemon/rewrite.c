@@ -34,7 +34,10 @@ int rewrite_shift(uint8_t *data, size_t len, const struct wire_packet *pkt, enum
 	return changed;
 }
 
-/* One's complement sum of 32-bit words, which is that of the 16-bit words; the order of bytes does not matter to it. */
+/*
+ * One's complement sum of 32-bit words, which is that of the 16-bit words; the order of bytes does
+ * not matter to it.
+ */
 static uint64_t sum_bytes(const uint8_t *p, size_t n, uint64_t sum)
 {
 	uint32_t word;

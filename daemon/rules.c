@@ -63,7 +63,8 @@ static const char *explain_message(struct rules *r, int err, uint16_t type)
 		       "or lacks nft_ct";
 	if (err == -EEXIST || err == -EINVAL || err == -EOPNOTSUPP)
 		snprintf(r->error, sizeof(r->error),
-			 "table " RULES_TABLE " is there, but not as we make it (%s); delete it first",
+			 "table " RULES_TABLE
+			 " is there, but not as we make it (%s); delete it first",
 			 object_of(type));
 	else
 		snprintf(r->error, sizeof(r->error), "nf_tables refuses %s: %s", object_of(type),
@@ -260,7 +261,8 @@ int rules_new(struct rules **ret, const struct rules_config *cfg)
 	struct rules *r;
 	int err;
 
-	if (cfg->queues == 0 || cfg->queue_num + (cfg->segments ? 3 : 1) * cfg->queues - 1 > UINT16_MAX ||
+	if (cfg->queues == 0 ||
+	    cfg->queue_num + (cfg->segments ? 3 : 1) * cfg->queues - 1 > UINT16_MAX ||
 	    (cfg->segments && !cfg->mark_mask))
 		return -EINVAL;
 	r = calloc(1, sizeof(*r));

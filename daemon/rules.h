@@ -14,15 +14,23 @@ struct rules;
 struct rules_config {
 	uint16_t queue_num; /* the first queue */
 	uint16_t queues;    /* how many of each kind; more than one: CPU fanout */
-	/* The queue datapath's: shifted connections are marked, and their segments queued both ways. */
+	/*
+	 * The queue datapath's: shifted connections are marked, and their segments queued both
+	 * ways.
+	 */
 	bool segments;
-	uint32_t mark_mask; /* the bits of ct mark, and for a moment of a SYN's packet mark, that say so */
+	/* the bits of ct mark, and for a moment of a SYN's packet mark, that say so */
+	uint32_t mark_mask;
 };
 
-/* The kinds of queues, numbered one behind the other. Only that of SYNs is there without the queue datapath. */
+/*
+ * The kinds of queues, numbered one behind the other. Only that of SYNs is there without the queue
+ * datapath.
+ */
 enum rules_queue {
-	RULES_SYNS,	    /* bypassed when nobody reads it */
-	RULES_SEGMENTS_OUT, /* never bypassed: what leaves without its shift breaks the connection */
+	RULES_SYNS, /* bypassed when nobody reads it */
+	/* never bypassed: what leaves without its shift breaks the connection */
+	RULES_SEGMENTS_OUT,
 	RULES_SEGMENTS_IN,
 };
 
@@ -64,8 +72,9 @@ int rules_install(struct rules *r, const char *const *ifaces, size_t n, const ch
 int rules_set_interfaces(struct rules *r, const char *const *ifaces, size_t n);
 
 /*
- * Take the rules that queue SYNs out of their chains, so that no new one is queued; the base chains stay,
- * and with them the packets that wait, and the rules for segments of shifted connections. Missing tables are no error. Returns 0 or -errno.
+ * Take the rules that queue SYNs out of their chains, so that no new one is queued; the base chains
+ * stay, and with them the packets that wait, and the rules for segments of shifted connections.
+ * Missing tables are no error. Returns 0 or -errno.
  */
 int rules_pause(struct rules *r);
 

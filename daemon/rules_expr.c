@@ -26,10 +26,22 @@ struct field {
 	uint32_t len;
 };
 
-#define U8(attr, value)	 { attr, &(const uint8_t){ value }, sizeof(uint8_t) }
-#define U16(attr, value) { attr, &(const uint16_t){ value }, sizeof(uint16_t) }
-#define U32(attr, value) { attr, &(const uint32_t){ value }, sizeof(uint32_t) }
-#define STR(attr, text)	 { attr, text, sizeof(text) }
+#define U8(attr, value)                                          \
+	{                                                        \
+		attr, &(const uint8_t){ value }, sizeof(uint8_t) \
+	}
+#define U16(attr, value)                                           \
+	{                                                          \
+		attr, &(const uint16_t){ value }, sizeof(uint16_t) \
+	}
+#define U32(attr, value)                                           \
+	{                                                          \
+		attr, &(const uint32_t){ value }, sizeof(uint32_t) \
+	}
+#define STR(attr, text)                  \
+	{                                \
+		attr, text, sizeof(text) \
+	}
 
 static struct nftnl_expr *add_expr(struct nftnl_rule *rule, const char *name)
 {
@@ -53,15 +65,16 @@ static bool add_fields(struct nftnl_rule *rule, const char *name, const struct f
 }
 
 /* False when memory is short. */
-#define EXPR(rule, name, ...)                                                 \
-	add_fields(rule, name, (const struct field[]){ __VA_ARGS__ },         \
+#define EXPR(rule, name, ...)                                         \
+	add_fields(rule, name, (const struct field[]){ __VA_ARGS__ }, \
 		   ARRAY_SIZE(((const struct field[]){ __VA_ARGS__ })))
 
 /* ---- values into register 1, and what is done with it ---- */
 
 static bool load_meta(struct nftnl_rule *rule, uint32_t key)
 {
-	return EXPR(rule, "meta", U32(NFTNL_EXPR_META_KEY, key), U32(NFTNL_EXPR_META_DREG, NFT_REG_1));
+	return EXPR(rule, "meta", U32(NFTNL_EXPR_META_KEY, key),
+		    U32(NFTNL_EXPR_META_DREG, NFT_REG_1));
 }
 
 static bool load_ct(struct nftnl_rule *rule, uint32_t key)
@@ -122,12 +135,14 @@ static bool match_syn(struct nftnl_rule *rule)
 /* Host byte order, as the kernel loads it. */
 static bool match_status(struct nftnl_rule *rule, uint32_t mask, uint32_t op, uint32_t value)
 {
-	return load_ct(rule, NFT_CT_STATUS) && change32(rule, mask, 0) && compare32(rule, op, value);
+	return load_ct(rule, NFT_CT_STATUS) && change32(rule, mask, 0) &&
+	       compare32(rule, op, value);
 }
 
 static bool match_state_new(struct nftnl_rule *rule)
 {
-	return load_ct(rule, NFT_CT_STATE) && change32(rule, NF_CT_STATE_BIT(IP_CT_NEW), 0) && compare32(rule, NFT_CMP_NEQ, 0);
+	return load_ct(rule, NFT_CT_STATE) && change32(rule, NF_CT_STATE_BIT(IP_CT_NEW), 0) &&
+	       compare32(rule, NFT_CMP_NEQ, 0);
 }
 
 static bool match_direction(struct nftnl_rule *rule, uint8_t direction)
@@ -137,7 +152,8 @@ static bool match_direction(struct nftnl_rule *rule, uint8_t direction)
 
 static bool match_ct_mark(struct nftnl_rule *rule, const struct rules_config *cfg, uint32_t op)
 {
-	return load_ct(rule, NFT_CT_MARK) && change32(rule, cfg->mark_mask, 0) && compare32(rule, op, cfg->mark_mask);
+	return load_ct(rule, NFT_CT_MARK) && change32(rule, cfg->mark_mask, 0) &&
+	       compare32(rule, op, cfg->mark_mask);
 }
 
 static bool match_packet_mark(struct nftnl_rule *rule, const struct rules_config *cfg)
@@ -152,27 +168,33 @@ static bool match_packet_mark(struct nftnl_rule *rule, const struct rules_config
 static bool mark_connection(struct nftnl_rule *rule, const struct rules_config *cfg)
 {
 	return load_ct(rule, NFT_CT_MARK) && change32(rule, ~cfg->mark_mask, cfg->mark_mask) &&
-	       EXPR(rule, "ct", U32(NFTNL_EXPR_CT_KEY, NFT_CT_MARK), U32(NFTNL_EXPR_CT_SREG, NFT_REG_1)) &&
+	       EXPR(rule, "ct", U32(NFTNL_EXPR_CT_KEY, NFT_CT_MARK),
+		    U32(NFTNL_EXPR_CT_SREG, NFT_REG_1)) &&
 	       load_meta(rule, NFT_META_MARK) && change32(rule, ~cfg->mark_mask, 0) &&
-	       EXPR(rule, "meta", U32(NFTNL_EXPR_META_KEY, NFT_META_MARK), U32(NFTNL_EXPR_META_SREG, NFT_REG_1));
+	       EXPR(rule, "meta", U32(NFTNL_EXPR_META_KEY, NFT_META_MARK),
+		    U32(NFTNL_EXPR_META_SREG, NFT_REG_1));
 }
 
 /* It goes on with the next base chain. */
 static bool accept_packet(struct nftnl_rule *rule)
 {
-	return EXPR(rule, "immediate", U32(NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT), U32(NFTNL_EXPR_IMM_VERDICT, NF_ACCEPT));
+	return EXPR(rule, "immediate", U32(NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT),
+		    U32(NFTNL_EXPR_IMM_VERDICT, NF_ACCEPT));
 }
 
-static bool queue_by_expression(struct nftnl_rule *rule, const struct rules_config *cfg, enum rules_queue which)
+static bool queue_by_expression(struct nftnl_rule *rule, const struct rules_config *cfg,
+				enum rules_queue which)
 {
 	uint16_t fanout = cfg->queues > 1 ? NFT_QUEUE_FLAG_CPU_FANOUT : 0;
 	uint16_t bypass = which == RULES_SYNS ? NFT_QUEUE_FLAG_BYPASS : 0;
 
 	return EXPR(rule, "queue", U16(NFTNL_EXPR_QUEUE_NUM, rules_first_queue(cfg, which)),
-		    U16(NFTNL_EXPR_QUEUE_TOTAL, cfg->queues), U16(NFTNL_EXPR_QUEUE_FLAGS, bypass | fanout));
+		    U16(NFTNL_EXPR_QUEUE_TOTAL, cfg->queues),
+		    U16(NFTNL_EXPR_QUEUE_FLAGS, bypass | fanout));
 }
 
-static bool queue_by_target(struct nftnl_rule *rule, const struct rules_config *cfg, enum rules_queue which)
+static bool queue_by_target(struct nftnl_rule *rule, const struct rules_config *cfg,
+			    enum rules_queue which)
 {
 	size_t size = XT_ALIGN(sizeof(struct xt_NFQ_info_v3));
 	struct xt_NFQ_info_v3 *info;
@@ -183,13 +205,15 @@ static bool queue_by_target(struct nftnl_rule *rule, const struct rules_config *
 		return false;
 	info->queuenum = rules_first_queue(cfg, which);
 	info->queues_total = cfg->queues;
-	info->flags = (which == RULES_SYNS ? NFQ_FLAG_BYPASS : 0) | (cfg->queues > 1 ? NFQ_FLAG_CPU_FANOUT : 0);
+	info->flags = (which == RULES_SYNS ? NFQ_FLAG_BYPASS : 0) |
+		      (cfg->queues > 1 ? NFQ_FLAG_CPU_FANOUT : 0);
 	nftnl_expr_set(e, NFTNL_EXPR_TG_INFO, info, (uint32_t)size); /* e owns it now */
 	nftnl_expr_set_u32(e, NFTNL_EXPR_TG_REV, 3);
 	return nftnl_expr_set_str(e, NFTNL_EXPR_TG_NAME, "NFQUEUE") == 0;
 }
 
-static bool queue(struct nftnl_rule *rule, const struct rules_config *cfg, enum rules_kind kind, enum rules_queue which)
+static bool queue(struct nftnl_rule *rule, const struct rules_config *cfg, enum rules_kind kind,
+		  enum rules_queue which)
 {
 	if (!EXPR(rule, "counter"))
 		return false;
@@ -207,7 +231,8 @@ static bool queue(struct nftnl_rule *rule, const struct rules_config *cfg, enum 
 
 /* ---- the rules, for the kernel and for nft(8): change both ---- */
 
-bool rules_add_rule(struct nftnl_rule *rule, enum rules_rule which, const struct rules_config *cfg, enum rules_kind kind)
+bool rules_add_rule(struct nftnl_rule *rule, enum rules_rule which, const struct rules_config *cfg,
+		    enum rules_kind kind)
 {
 	const bool in = which == RULES_IN || which == RULES_CHALLENGE;
 
@@ -219,22 +244,28 @@ bool rules_add_rule(struct nftnl_rule *rule, enum rules_rule which, const struct
 		       queue(rule, cfg, kind, RULES_SYNS);
 	case RULES_END:
 		return match_flags(rule, TH_FIN | TH_RST, NFT_CMP_EQ, TH_FIN) &&
-		       match_status(rule, IPS_SRC_NAT, NFT_CMP_NEQ, 0) && match_direction(rule, IP_CT_DIR_ORIGINAL) &&
+		       match_status(rule, IPS_SRC_NAT, NFT_CMP_NEQ, 0) &&
+		       match_direction(rule, IP_CT_DIR_ORIGINAL) &&
 		       match_ct_mark(rule, cfg, NFT_CMP_NEQ) && queue(rule, cfg, kind, RULES_SYNS);
 	case RULES_STRAY:
-		return match_flags(rule, FLAGS_OF_A_SYN, NFT_CMP_NEQ, TH_SYN) && match_state_new(rule) &&
-		       match_status(rule, IPS_SRC_NAT, NFT_CMP_NEQ, 0) && queue(rule, cfg, kind, RULES_SYNS);
+		return match_flags(rule, FLAGS_OF_A_SYN, NFT_CMP_NEQ, TH_SYN) &&
+		       match_state_new(rule) && match_status(rule, IPS_SRC_NAT, NFT_CMP_NEQ, 0) &&
+		       queue(rule, cfg, kind, RULES_SYNS);
 	case RULES_MARK:
-		return match_packet_mark(rule, cfg) && EXPR(rule, "counter") && mark_connection(rule, cfg) && accept_packet(rule);
+		return match_packet_mark(rule, cfg) && EXPR(rule, "counter") &&
+		       mark_connection(rule, cfg) && accept_packet(rule);
 	case RULES_OUT:
 		return match_flags(rule, FLAGS_OF_A_SYN, NFT_CMP_NEQ, TH_SYN) &&
-		       match_direction(rule, IP_CT_DIR_ORIGINAL) && match_ct_mark(rule, cfg, NFT_CMP_EQ) &&
+		       match_direction(rule, IP_CT_DIR_ORIGINAL) &&
+		       match_ct_mark(rule, cfg, NFT_CMP_EQ) &&
 		       queue(rule, cfg, kind, RULES_SEGMENTS_OUT);
 	case RULES_IN:
-		return match_direction(rule, IP_CT_DIR_REPLY) && match_ct_mark(rule, cfg, NFT_CMP_EQ) &&
+		return match_direction(rule, IP_CT_DIR_REPLY) &&
+		       match_ct_mark(rule, cfg, NFT_CMP_EQ) &&
 		       queue(rule, cfg, kind, RULES_SEGMENTS_IN);
 	case RULES_CHALLENGE:
-		return match_flags(rule, FLAGS_OF_A_SYN, NFT_CMP_EQ, TH_ACK) && match_direction(rule, IP_CT_DIR_REPLY) &&
+		return match_flags(rule, FLAGS_OF_A_SYN, NFT_CMP_EQ, TH_ACK) &&
+		       match_direction(rule, IP_CT_DIR_REPLY) &&
 		       match_status(rule, IPS_SRC_NAT | IPS_ASSURED, NFT_CMP_EQ, IPS_SRC_NAT) &&
 		       queue(rule, cfg, kind, RULES_SYNS);
 	}
@@ -247,15 +278,15 @@ static void print_queue(FILE *f, const struct rules_config *cfg, enum rules_queu
 	const unsigned int first = rules_first_queue(cfg, which);
 	const bool bypass = which == RULES_SYNS, fanout = cfg->queues > 1;
 
-	fprintf(f, " counter queue%s%s%s%s to %u", bypass || fanout ? " flags " : "", bypass ? "bypass" : "",
-		bypass && fanout ? "," : "", fanout ? "fanout" : "", first);
+	fprintf(f, " counter queue%s%s%s%s to %u", bypass || fanout ? " flags " : "",
+		bypass ? "bypass" : "", bypass && fanout ? "," : "", fanout ? "fanout" : "", first);
 	if (fanout)
 		fprintf(f, "-%u", first + cfg->queues - 1u);
 	fputc('\n', f);
 }
 
 #define PRINT_OUT "meta l4proto tcp oifname @" RULES_SET " "
-#define PRINT_IN  "meta l4proto tcp iifname @" RULES_SET " "
+#define PRINT_IN "meta l4proto tcp iifname @" RULES_SET " "
 
 void rules_print_rule(FILE *f, enum rules_rule which, const struct rules_config *cfg)
 {
@@ -266,25 +297,36 @@ void rules_print_rule(FILE *f, enum rules_rule which, const struct rules_config 
 		fputs(PRINT_OUT "tcp flags & (fin | syn | rst | ack) == syn ct status snat", f);
 		return print_queue(f, cfg, RULES_SYNS);
 	case RULES_END:
-		fprintf(f, PRINT_OUT "tcp flags & (fin | rst) == fin ct status snat ct direction original ct mark & 0x%x != 0x%x",
+		fprintf(f,
+			PRINT_OUT "tcp flags & (fin | rst) == fin ct status snat ct direction "
+				  "original ct mark & 0x%x != 0x%x",
 			mask, mask);
 		return print_queue(f, cfg, RULES_SYNS);
 	case RULES_STRAY:
-		fputs(PRINT_OUT "tcp flags & (fin | syn | rst | ack) != syn ct state new ct status snat", f);
+		fputs(PRINT_OUT
+		      "tcp flags & (fin | syn | rst | ack) != syn ct state new ct status snat",
+		      f);
 		return print_queue(f, cfg, RULES_SYNS);
 	case RULES_MARK:
-		fprintf(f, PRINT_OUT "meta mark & 0x%x == 0x%x counter "
-			"ct mark set ct mark & 0x%x | 0x%x meta mark set meta mark & 0x%x accept\n", mask, mask, ~mask, mask, ~mask);
+		fprintf(f,
+			PRINT_OUT
+			"meta mark & 0x%x == 0x%x counter "
+			"ct mark set ct mark & 0x%x | 0x%x meta mark set meta mark & 0x%x accept\n",
+			mask, mask, ~mask, mask, ~mask);
 		return;
 	case RULES_OUT:
-		fprintf(f, PRINT_OUT "tcp flags & (fin | syn | rst | ack) != syn ct direction original ct mark & 0x%x == 0x%x",
+		fprintf(f,
+			PRINT_OUT "tcp flags & (fin | syn | rst | ack) != syn ct direction "
+				  "original ct mark & 0x%x == 0x%x",
 			mask, mask);
 		return print_queue(f, cfg, RULES_SEGMENTS_OUT);
 	case RULES_IN:
 		fprintf(f, PRINT_IN "ct direction reply ct mark & 0x%x == 0x%x", mask, mask);
 		return print_queue(f, cfg, RULES_SEGMENTS_IN);
 	case RULES_CHALLENGE:
-		fputs(PRINT_IN "tcp flags & (fin | syn | rst | ack) == ack ct direction reply ct status & (snat | assured) == snat", f);
+		fputs(PRINT_IN "tcp flags & (fin | syn | rst | ack) == ack ct direction reply ct "
+			       "status & (snat | assured) == snat",
+		      f);
 		return print_queue(f, cfg, RULES_SYNS);
 	}
 }

@@ -35,11 +35,12 @@ static int look_at_table(const struct nlmsghdr *nlh, void *data)
 	const struct nlattr *a;
 
 	look->found = true;
-	mnl_attr_for_each(a, nlh, sizeof(struct nfgenmsg))
-		if (mnl_attr_get_type(a) == NFTA_TABLE_FLAGS &&
-		    mnl_attr_validate(a, MNL_TYPE_U32) == 0 &&
-		    ntohl(mnl_attr_get_u32(a)) & NFT_TABLE_F_DORMANT)
-			look->found = false;
+	mnl_attr_for_each(a, nlh,
+			  sizeof(struct nfgenmsg)) if (mnl_attr_get_type(a) == NFTA_TABLE_FLAGS &&
+						       mnl_attr_validate(a, MNL_TYPE_U32) == 0 &&
+						       ntohl(mnl_attr_get_u32(a)) &
+							       NFT_TABLE_F_DORMANT)
+		look->found = false;
 	return MNL_CB_OK;
 }
 
@@ -89,7 +90,8 @@ static int look_at_expr(struct nftnl_expr *e, void *data)
 	if (strcmp(name, "target") == 0 && is_our_target(e, look))
 		look->found = true;
 	if (strcmp(name, "queue") == 0 &&
-	    nftnl_expr_get_u16(e, NFTNL_EXPR_QUEUE_NUM) == rules_first_queue(look->cfg, look->chain->queue) &&
+	    nftnl_expr_get_u16(e, NFTNL_EXPR_QUEUE_NUM) ==
+		    rules_first_queue(look->cfg, look->chain->queue) &&
 	    nftnl_expr_get_u16(e, NFTNL_EXPR_QUEUE_TOTAL) == look->cfg->queues)
 		look->found = true;
 	return 0;
@@ -110,7 +112,7 @@ static int look_at_rule(const struct nlmsghdr *nlh, void *data)
 static const struct part {
 	uint16_t type;
 	uint16_t flags;
-	uint16_t attr; /* of the name */
+	uint16_t attr;	  /* of the name */
 	const char *name; /* NULL: the chain's */
 	mnl_cb_t look;
 } table_part = { NFT_MSG_GETTABLE, NLM_F_ACK, NFTA_TABLE_NAME, RULES_TABLE, look_at_table },
@@ -142,8 +144,8 @@ static int ask_once(struct nft *nft, const struct part *p, uint16_t family, stru
 }
 
 /* 1, 0 or -errno. CHAIN and RET_RULES may be NULL. */
-static int part_present(struct nft *nft, const struct rules_config *cfg, const struct part *p, uint16_t family,
-			const struct rules_chain *chain, unsigned int *ret_rules)
+static int part_present(struct nft *nft, const struct rules_config *cfg, const struct part *p,
+			uint16_t family, const struct rules_chain *chain, unsigned int *ret_rules)
 {
 	struct look look;
 	int err = -EINTR;
@@ -160,7 +162,8 @@ static int part_present(struct nft *nft, const struct rules_config *cfg, const s
 	return look.found;
 }
 
-static int chain_present(struct nft *nft, const struct rules_config *cfg, uint16_t family, const struct rules_chain *chain)
+static int chain_present(struct nft *nft, const struct rules_config *cfg, uint16_t family,
+			 const struct rules_chain *chain)
 {
 	unsigned int wanted = 0, rules = 0;
 	int present = part_present(nft, cfg, &chain_part, family, chain, NULL);

@@ -93,7 +93,8 @@ void rules_put_set(struct nft_batch *b, uint16_t family)
 	nftnl_set_set_u32(s, NFTNL_SET_KEY_LEN, IFNAMSIZ);
 	nftnl_set_set_u32(s, NFTNL_SET_ID, family); /* any number, unique in the batch */
 
-	nftnl_set_nlmsg_build_payload(nft_batch_message(b, NFT_MSG_NEWSET, family, NLM_F_CREATE), s);
+	nftnl_set_nlmsg_build_payload(nft_batch_message(b, NFT_MSG_NEWSET, family, NLM_F_CREATE),
+				      s);
 	nft_batch_next(b);
 }
 
@@ -153,14 +154,15 @@ void rules_put_chain(struct nft_batch *b, uint16_t family, const struct rules_ch
 	nft_batch_next(b);
 }
 
-void rules_put_rule(struct nft_batch *b, uint16_t family, const struct rules_config *cfg, enum rules_kind kind,
-		     const struct rules_entry *r)
+void rules_put_rule(struct nft_batch *b, uint16_t family, const struct rules_config *cfg,
+		    enum rules_kind kind, const struct rules_entry *r)
 {
 	_cleanup_rule_ struct nftnl_rule *rule = nftnl_rule_alloc();
 	struct nlmsghdr *nlh;
 
 	if (!rule || nftnl_rule_set_str(rule, NFTNL_RULE_TABLE, RULES_TABLE) < 0 ||
-	    nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, r->chain->name) < 0 || !rules_add_rule(rule, r->rule, cfg, kind))
+	    nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, r->chain->name) < 0 ||
+	    !rules_add_rule(rule, r->rule, cfg, kind))
 		return nft_batch_fail(b, -ENOMEM);
 
 	nlh = nft_batch_message(b, NFT_MSG_NEWRULE, family, NLM_F_CREATE | NLM_F_APPEND);

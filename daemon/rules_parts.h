@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rules_parts.h - our tables' parts as messages of a batch, and libnftnl's objects, which free themselves.
+ * rules_parts.h - our tables' parts as messages of a batch, and libnftnl's objects, which free
+ * themselves.
  */
 #pragma once
 
@@ -42,5 +43,5 @@ void rules_put_flush_names(struct nft_batch *b, uint16_t family);
 void rules_put_set(struct nft_batch *b, uint16_t family);
 void rules_put_names(struct nft_batch *b, uint16_t family, const char *const *names, size_t n);
 void rules_put_chain(struct nft_batch *b, uint16_t family, const struct rules_chain *chain);
-void rules_put_rule(struct nft_batch *b, uint16_t family, const struct rules_config *cfg, enum rules_kind kind,
-		    const struct rules_entry *r);
+void rules_put_rule(struct nft_batch *b, uint16_t family, const struct rules_config *cfg,
+		    enum rules_kind kind, const struct rules_entry *r);

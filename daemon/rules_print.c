@@ -9,11 +9,16 @@
 
 static void print_table(FILE *f, const char *family, const struct rules_config *cfg)
 {
-	fprintf(f, "table %s " RULES_TABLE " {\n\tset " RULES_SET " {\n\t\ttype ifname\n\t}\n", family);
+	fprintf(f, "table %s " RULES_TABLE " {\n\tset " RULES_SET " {\n\t\ttype ifname\n\t}\n",
+		family);
 	for (size_t i = 0; i < RULES_CHAINS; i++)
 		if (RULES_WANTED(&rules_chains[i], cfg))
-			fprintf(f, "\n\tchain %s {\n\t\ttype filter hook %s priority %d; policy accept;\n\t}\n",
-				rules_chains[i].name, rules_chains[i].hook == NF_INET_PRE_ROUTING ? "prerouting" : "postrouting",
+			fprintf(f,
+				"\n\tchain %s {\n\t\ttype filter hook %s priority %d; policy "
+				"accept;\n\t}\n",
+				rules_chains[i].name,
+				rules_chains[i].hook == NF_INET_PRE_ROUTING ? "prerouting"
+									    : "postrouting",
 				rules_chains[i].priority);
 	fputs("}\n\n", f);
 }
@@ -22,7 +27,8 @@ static void print_flush(FILE *f, const char *family, const struct rules_config *
 {
 	for (size_t i = 0; i < RULES_CHAINS; i++)
 		if (RULES_WANTED(&rules_chains[i], cfg))
-			fprintf(f, "flush chain %s " RULES_TABLE " %s\n", family, rules_chains[i].name);
+			fprintf(f, "flush chain %s " RULES_TABLE " %s\n", family,
+				rules_chains[i].name);
 	fprintf(f, "flush set %s " RULES_TABLE " " RULES_SET "\n\n", family);
 }
 

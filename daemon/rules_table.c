@@ -8,22 +8,26 @@
 #include "rules_table.h"
 
 static_assert(NFTA_TABLE_NAME == RULES_ATTR_TABLE && NFTA_CHAIN_TABLE == RULES_ATTR_TABLE &&
-	      NFTA_SET_TABLE == RULES_ATTR_TABLE && NFTA_RULE_TABLE == RULES_ATTR_TABLE &&
-	      NFTA_SET_ELEM_LIST_TABLE == RULES_ATTR_TABLE, "the table's name is attribute 1");
+		      NFTA_SET_TABLE == RULES_ATTR_TABLE && NFTA_RULE_TABLE == RULES_ATTR_TABLE &&
+		      NFTA_SET_ELEM_LIST_TABLE == RULES_ATTR_TABLE,
+	      "the table's name is attribute 1");
 
 const struct rules_chain rules_chains[RULES_CHAINS] = {
-	/* After srcnat (100), so that the packet is what the server will see, whoever translated it. */
+	/* After srcnat (100), so that the packet is what the server will see, whoever translated
+	   it. */
 	{ "postrouting", NF_INET_POST_ROUTING, 110, RULES_SYNS, false },
-	/* An accepted SYN goes on in the next base chain, which finds the mark that its verdict set. */
+	/* An accepted SYN goes on in the next base chain, which finds the mark that its verdict
+	   set. */
 	{ "shifted_out", NF_INET_POST_ROUTING, 111, RULES_SEGMENTS_OUT, true },
-	/* After conntrack's lookup (-200), before NAT is undone (-100): the tuple as the server sees it. */
+	/* After conntrack's lookup (-200), before NAT is undone (-100): the tuple as the server
+	   sees it. */
 	{ "shifted_in", NF_INET_PRE_ROUTING, -110, RULES_SEGMENTS_IN, true },
 };
 
 const struct rules_entry rules_entries[RULES_ENTRIES] = {
-	{ RULES_SYN, RULES_CHAIN_SYN, false },	{ RULES_END, RULES_CHAIN_SYN, true },
-	{ RULES_STRAY, RULES_CHAIN_SYN, true }, { RULES_MARK, RULES_CHAIN_OUT, true },
-	{ RULES_OUT, RULES_CHAIN_OUT, true },	{ RULES_IN, RULES_CHAIN_IN, true },
+	{ RULES_SYN, RULES_CHAIN_SYN, false },	   { RULES_END, RULES_CHAIN_SYN, true },
+	{ RULES_STRAY, RULES_CHAIN_SYN, true },	   { RULES_MARK, RULES_CHAIN_OUT, true },
+	{ RULES_OUT, RULES_CHAIN_OUT, true },	   { RULES_IN, RULES_CHAIN_IN, true },
 	{ RULES_CHALLENGE, RULES_CHAIN_IN, true },
 };
 

@@ -20,7 +20,7 @@ struct rules_chain {
 	uint32_t hook;
 	int32_t priority;
 	enum rules_queue queue; /* what its first rule that queues does it to */
-	bool segments; /* of the queue datapath alone */
+	bool segments;		/* of the queue datapath alone */
 };
 
 /* What is in which chain, in this order. */

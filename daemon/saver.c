@@ -27,7 +27,8 @@ static void save(struct saver *s)
 	int r = state_save(s->dir, s->ops, s->dp, &s->clock, boot_ms(), SAVER_INTERVAL_MS);
 
 	if (r < 0 && r != s->error)
-		log_warn("%s/state cannot be written: %s; after a reboot, records will be missing", s->dir, strerror(-r));
+		log_warn("%s/state cannot be written: %s; after a reboot, records will be missing",
+			 s->dir, strerror(-r));
 	else if (r == 0 && s->error)
 		log_notice("%s/state is written again", s->dir);
 	s->error = r;
@@ -42,7 +43,8 @@ static bool wait_for_work(struct saver *s)
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += SAVER_INTERVAL_MS / 1000;
 	pthread_mutex_lock(&s->lock);
-	while (!s->kicked && !s->stopping && pthread_cond_timedwait(&s->wake, &s->lock, &until) != ETIMEDOUT)
+	while (!s->kicked && !s->stopping &&
+	       pthread_cond_timedwait(&s->wake, &s->lock, &until) != ETIMEDOUT)
 		;
 	s->kicked = false;
 	stop = s->stopping;
@@ -60,8 +62,8 @@ static void *saver_main(void *arg)
 	return NULL;
 }
 
-int saver_start(struct saver **ret, const char *dir, const struct datapath_ops *ops, struct datapath *dp,
-		const struct tsclock *clock)
+int saver_start(struct saver **ret, const char *dir, const struct datapath_ops *ops,
+		struct datapath *dp, const struct tsclock *clock)
 {
 	struct saver *s = calloc(1, sizeof(*s));
 	pthread_condattr_t attr;

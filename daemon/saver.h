@@ -13,8 +13,8 @@
 struct saver;
 
 /* Save at intervals from now on. DIR and the datapath must outlive it. Returns 0 or -errno. */
-int saver_start(struct saver **ret, const char *dir, const struct datapath_ops *ops, struct datapath *dp,
-		const struct tsclock *clock);
+int saver_start(struct saver **ret, const char *dir, const struct datapath_ops *ops,
+		struct datapath *dp, const struct tsclock *clock);
 
 /* Save soon, without waiting for it. NULL is allowed. */
 void saver_kick(struct saver *s);

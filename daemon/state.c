@@ -15,14 +15,18 @@
 #define STATE_VERSION 1
 #define PATH_SIZE 160
 
-/* What the file starts with. In the byte order of the machine, which does not change under a state directory. */
+/*
+ * What the file starts with. In the byte order of the machine, which does not change under a state
+ * directory.
+ */
 struct state_header {
 	char magic[8];
 	uint32_t version;
-	uint32_t crc; /* zlib's crc32 of everything else: this header with a crc of 0, then the entries */
+	/* zlib's crc32 of everything else: this header with a crc of 0, then the entries */
+	uint32_t crc;
 	uint32_t record_size, destination_size;
 	uint32_t records, destinations;
-	uint32_t now_ms;      /* boot clock when it was saved; all stamps in the file are of that boot */
+	uint32_t now_ms; /* boot clock when it was saved; all stamps in the file are of that boot */
 	uint32_t clock_ms;    /* what the clocks' base plus boot time was */
 	uint32_t interval_ms; /* when it would have been saved again */
 	uint32_t reserved;
@@ -144,7 +148,10 @@ static int put_destination(void *user, const struct destination_key *k, const st
 	return put(w, &s, sizeof(s));
 }
 
-/* The checksum of header and entries, from that of the entries: the header is known last, but stands first. */
+/*
+ * The checksum of header and entries, from that of the entries: the header is known last, but
+ * stands first.
+ */
 static uint32_t header_crc(struct state_header h, uint32_t entries_crc, uint64_t entries_len)
 {
 	h.crc = 0;
@@ -152,7 +159,8 @@ static uint32_t header_crc(struct state_header h, uint32_t entries_crc, uint64_t
 				       (z_off_t)entries_len);
 }
 
-static int write_state(FILE *f, const struct datapath_ops *ops, struct datapath *dp, struct state_header *h)
+static int write_state(FILE *f, const struct datapath_ops *ops, struct datapath *dp,
+		       struct state_header *h)
 {
 	struct writer w = { .f = f };
 	int r;
@@ -178,8 +186,8 @@ static int write_state(FILE *f, const struct datapath_ops *ops, struct datapath 
 	return fflush(f) != 0 || fsync(fileno(f)) < 0 ? -errno : 0;
 }
 
-int state_save(const char *dir, const struct datapath_ops *ops, struct datapath *dp, const struct tsclock *clock,
-	       uint64_t now_ms, uint32_t interval_ms)
+int state_save(const char *dir, const struct datapath_ops *ops, struct datapath *dp,
+	       const struct tsclock *clock, uint64_t now_ms, uint32_t interval_ms)
 {
 	struct state_header h = {
 		.magic = STATE_MAGIC,
@@ -240,7 +248,8 @@ static const char *what_is_wrong(const struct image *i)
 	if (h->version != STATE_VERSION || h->record_size != sizeof(struct state_record) ||
 	    h->destination_size != sizeof(struct state_destination))
 		return "it was written by another version";
-	want = sizeof(*h) + (uint64_t)h->records * h->record_size + (uint64_t)h->destinations * h->destination_size;
+	want = sizeof(*h) + (uint64_t)h->records * h->record_size +
+	       (uint64_t)h->destinations * h->destination_size;
 	if (i->len != want)
 		return "it is cut short or too long";
 	zero_crc = *h;
@@ -282,7 +291,10 @@ static int map_file(const char *path, struct image *ret, const char **ret_why)
 	return 0;
 }
 
-/* A stamp of the boot in which the file was saved, as one of this boot: the time between the two counts as none. */
+/*
+ * A stamp of the boot in which the file was saved, as one of this boot: the time between the two
+ * counts as none.
+ */
 static uint32_t this_boot(const struct state_header *h, uint32_t stamp, uint64_t now_ms)
 {
 	return (uint32_t)now_ms - ms_elapsed(h->now_ms, stamp);
@@ -296,11 +308,12 @@ static uint32_t reserve(const struct state_header *h)
 
 static uint64_t restored_last(const struct state_header *h, uint64_t last, uint64_t now_ms)
 {
-	return RECORD_LAST(RECORD_LAST_TSVAL(last) + reserve(h), this_boot(h, RECORD_LAST_MS(last), now_ms));
+	return RECORD_LAST(RECORD_LAST_TSVAL(last) + reserve(h),
+			   this_boot(h, RECORD_LAST_MS(last), now_ms));
 }
 
-static void restore_records(const struct state_header *h, const struct datapath_ops *ops, struct datapath *dp,
-			    uint64_t now_ms, struct state_loaded *ret)
+static void restore_records(const struct state_header *h, const struct datapath_ops *ops,
+			    struct datapath *dp, uint64_t now_ms, struct state_loaded *ret)
 {
 	const struct state_record *s = (const void *)(h + 1);
 
@@ -312,7 +325,10 @@ static void restore_records(const struct state_header *h, const struct datapath_
 		r.syn_ms = this_boot(h, r.syn_ms, now_ms);
 		r.state &= RECORD_FLAGS & ~RECORD_DEAD;
 		if (!record_is_open(&r) && !(r.state & RECORD_NO_LAST)) {
-			/* the server holds what was saved, or anything up to the reserve: the next SYN goes above both */
+			/*
+			 * the server holds what was saved, or anything up to the reserve: the next
+			 * SYN goes above both
+			 */
 			r.base = decide_has_base(&r) ? r.base : RECORD_LAST_TSVAL(s->record.last);
 			r.state &= ~(RECORD_ANSWERED | RECORD_ESTABLISHED);
 			r.state |= RECORD_BASE;
@@ -322,11 +338,12 @@ static void restore_records(const struct state_header *h, const struct datapath_
 	}
 }
 
-static void restore_destinations(const struct state_header *h, const struct datapath_ops *ops, struct datapath *dp,
-				 uint64_t now_ms, struct state_loaded *ret)
+static void restore_destinations(const struct state_header *h, const struct datapath_ops *ops,
+				 struct datapath *dp, uint64_t now_ms, struct state_loaded *ret)
 {
 	const struct state_destination *s =
-		(const void *)((const char *)(h + 1) + (size_t)h->records * sizeof(struct state_record));
+		(const void *)((const char *)(h + 1) +
+			       (size_t)h->records * sizeof(struct state_record));
 
 	for (uint32_t i = 0; i < h->destinations; i++, s++) {
 		struct destination d = s->destination;
@@ -338,8 +355,8 @@ static void restore_destinations(const struct state_header *h, const struct data
 	}
 }
 
-int state_load(const char *dir, const struct datapath_ops *ops, struct datapath *dp, uint64_t now_ms,
-	       struct state_loaded *ret)
+int state_load(const char *dir, const struct datapath_ops *ops, struct datapath *dp,
+	       uint64_t now_ms, struct state_loaded *ret)
 {
 	char path[PATH_SIZE], tmp[PATH_SIZE], bad[PATH_SIZE];
 	__attribute__((cleanup(unmap))) struct image image = { 0 };

@@ -7,9 +7,10 @@
 #include "util.h"
 
 #define INTERVAL_US 250000
-#define SLICE 8192	    /* records: a table of a million takes half a minute for a round */
-#define QUESTIONS 256	    /* to conntrack per slice; some 10 us each */
-#define RESYNC_QUESTIONS 4096 /* after a loss, about mappings: each round walks through the whole table */
+#define SLICE 8192    /* records: a table of a million takes half a minute for a round */
+#define QUESTIONS 256 /* to conntrack per slice; some 10 us each */
+#define RESYNC_QUESTIONS \
+	4096 /* after a loss, about mappings: each round walks through the whole table */
 #define PRESSED_HOLD_MS 65000 /* a server's TIME_WAIT on Linux, and a little */
 
 struct sweeper {
@@ -20,9 +21,13 @@ struct sweeper {
 	uint32_t limit, hold_ms;
 	unsigned int questions; /* left in this slice */
 	bool resync;
-	uint32_t unanswered; /* of this resync: the records that conntrack could not tell of, which come first in the next round */
-	uint32_t passed;     /* of those, in this round */
-	int error; /* what was logged last */
+	/*
+	 * of this resync: the records that conntrack could not tell of, which come first in the
+	 * next round
+	 */
+	uint32_t unanswered;
+	uint32_t passed; /* of those, in this round */
+	int error;	 /* what was logged last */
 };
 
 /* Not asked is not dead: the record stays for the next round. */
@@ -36,7 +41,10 @@ static int is_alive(void *user, const struct tuple *t)
 	return conntrack_knows(s->ct, t);
 }
 
-/* Nearly full, the table keeps closed connections no longer than servers on Linux do; what lives is not touched. */
+/*
+ * Nearly full, the table keeps closed connections no longer than servers on Linux do; what lives is
+ * not touched.
+ */
 static uint32_t effective_hold(struct sweeper *s)
 {
 	uint64_t counters[COUNTER_COUNT] = { 0 };
@@ -48,7 +56,10 @@ static uint32_t effective_hold(struct sweeper *s)
 	return records > (uint64_t)s->limit * 3 / 4 ? PRESSED_HOLD_MS : s->hold_ms;
 }
 
-/* Ask about one connection more; conntrack is asked but once, as what it cannot say now it will not say later. */
+/*
+ * Ask about one connection more; conntrack is asked but once, as what it cannot say now it will not
+ * say later.
+ */
 static int ask_mapping(void *user, const struct tuple *t, const struct record *r)
 {
 	static const struct inside unknown;
@@ -97,8 +108,8 @@ static int on_timer(sd_event_source *timer, uint64_t usec, void *user)
 	return sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
 }
 
-int sweeper_start(struct sweeper **ret, sd_event *event, const struct datapath_ops *ops, struct datapath *dp,
-		  struct conntrack *ct, uint32_t limit, uint32_t hold_ms)
+int sweeper_start(struct sweeper **ret, sd_event *event, const struct datapath_ops *ops,
+		  struct datapath *dp, struct conntrack *ct, uint32_t limit, uint32_t hold_ms)
 {
 	struct sweeper *s = calloc(1, sizeof(*s));
 	int r;
@@ -106,7 +117,8 @@ int sweeper_start(struct sweeper **ret, sd_event *event, const struct datapath_o
 	if (!s)
 		return -ENOMEM;
 	*s = (struct sweeper){ .ops = ops, .dp = dp, .ct = ct, .limit = limit, .hold_ms = hold_ms };
-	r = sd_event_add_time_relative(event, &s->timer, CLOCK_BOOTTIME, INTERVAL_US, 0, on_timer, s);
+	r = sd_event_add_time_relative(event, &s->timer, CLOCK_BOOTTIME, INTERVAL_US, 0, on_timer,
+				       s);
 	if (r < 0) {
 		free(s);
 		return r;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sweeper.h - removes records that nobody needs any more, slice by slice in the main loop, off the packets' path.
+ * sweeper.h - removes records that nobody needs any more, slice by slice in the main loop, off the
+ * packets' path.
  */
 #pragma once
 
@@ -13,11 +14,12 @@
 struct sweeper;
 
 /*
- * CT, which may be NULL, is asked about shifted connections that fell silent: such a record goes only when conntrack does not know the
- * connection any more. LIMIT is the table's bound: when the table is nearly full, records of closed connections go sooner.
+ * CT, which may be NULL, is asked about shifted connections that fell silent: such a record goes
+ * only when conntrack does not know the connection any more. LIMIT is the table's bound: when the
+ * table is nearly full, records of closed connections go sooner.
  */
-int sweeper_start(struct sweeper **ret, sd_event *event, const struct datapath_ops *ops, struct datapath *dp,
-		  struct conntrack *ct, uint32_t limit, uint32_t hold_ms);
+int sweeper_start(struct sweeper **ret, sd_event *event, const struct datapath_ops *ops,
+		  struct datapath *dp, struct conntrack *ct, uint32_t limit, uint32_t hold_ms);
 void sweeper_free(struct sweeper *s);
 void sweeper_set_hold(struct sweeper *s, uint32_t hold_ms);
 

@@ -27,7 +27,8 @@ uint32_t table_bucket(const struct table *t, const void *key)
 
 	assert(t->key_size <= KEY_MAX);
 	memcpy(m, key, t->key_size);
-	return (uint32_t)siphash(&t->hash_key, m, (uint32_t)(t->key_size + 7) / 8) & (t->n_buckets - 1);
+	return (uint32_t)siphash(&t->hash_key, m, (uint32_t)(t->key_size + 7) / 8) &
+	       (t->n_buckets - 1);
 }
 
 uint32_t table_find(const struct table *t, uint32_t bucket, const void *key)

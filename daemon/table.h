@@ -2,8 +2,9 @@
 /*
  * table.h - a hash index over an array of slots of fixed size.
  *
- * The slots are the caller's memory and hold all there is to know; the index is made from them anew by table_init(), so it need not survive
- * anything. A slot begins with a word that is TABLE_USED or not, and its key follows; what comes behind the key is the caller's.
+ * The slots are the caller's memory and hold all there is to know; the index is made from them anew
+ * by table_init(), so it need not survive anything. A slot begins with a word that is TABLE_USED or
+ * not, and its key follows; what comes behind the key is the caller's.
  */
 #pragma once
 
@@ -19,7 +20,8 @@
 #define TABLE_USED 0x75736564u
 
 struct table_slot {
-	uint32_t used; /* TABLE_USED or TABLE_FREE; written last when a slot is filled, first when it is emptied */
+	/* TABLE_USED or TABLE_FREE; written last when a slot is filled, first when it is emptied */
+	uint32_t used;
 	uint32_t reserved;
 	unsigned char key[];
 };
@@ -28,23 +30,29 @@ struct table {
 	char *slots;
 	size_t slot_size, key_size; /* bytes; a key has at most 48 and is a multiple of 4 */
 	uint32_t n_slots;
-	uint32_t *used_max;	    /* the caller's, beside the slots: none from here on was ever used */
+	uint32_t *used_max; /* the caller's, beside the slots: none from here on was ever used */
 	struct siphash_key hash_key;
-	/* Give more slots memory, from slot n_backed on, which it moves on. False when there is none. */
+	/*
+	 * Give more slots memory, from slot n_backed on, which it moves on. False when there is
+	 * none.
+	 */
 	bool (*back)(struct table *t, void *user);
 	void *user;
 	uint32_t n_backed;
 
 	uint32_t n_buckets; /* a power of two */
 	uint32_t *heads, *next;
-	uint32_t *bucket_of; /* of each slot, TABLE_NONE when it is free; changed under the bucket's lock, read without */
+	/*
+	 * of each slot, TABLE_NONE when it is free; changed under the bucket's lock, read without
+	 */
+	uint32_t *bucket_of;
 	pthread_mutex_t lock; /* of the list of free slots alone */
 	uint32_t free_head;
 };
 
 /*
- * Make the index of the slots that are in use. Two slots with the same key, one that is neither used nor free, or a *used_max beyond the
- * slots are damage. Returns 0, -ENOMEM or -EBADMSG.
+ * Make the index of the slots that are in use. Two slots with the same key, one that is neither
+ * used nor free, or a *used_max beyond the slots are damage. Returns 0, -ENOMEM or -EBADMSG.
  */
 int table_init(struct table *t);
 void table_destroy(struct table *t);
@@ -54,13 +62,18 @@ static inline struct table_slot *table_slot(const struct table *t, uint32_t i)
 	return (struct table_slot *)(t->slots + (size_t)i * t->slot_size);
 }
 
-/* Who changes or reads a bucket holds the caller's lock for it; the functions below take none but that of the free slots. */
+/*
+ * Who changes or reads a bucket holds the caller's lock for it; the functions below take none but
+ * that of the free slots.
+ */
 uint32_t table_bucket(const struct table *t, const void *key);
 
 /* Its slot's number, or TABLE_NONE. */
 uint32_t table_find(const struct table *t, uint32_t bucket, const void *key);
 
-/* For walks over the slots: the bucket whose lock to take, or TABLE_NONE; with the lock, ask again. */
+/*
+ * For walks over the slots: the bucket whose lock to take, or TABLE_NONE; with the lock, ask again.
+ */
 static inline uint32_t table_bucket_of(const struct table *t, uint32_t i)
 {
 	return __atomic_load_n(&t->bucket_of[i], __ATOMIC_RELAXED);
@@ -73,8 +86,8 @@ static inline uint32_t table_used_max(const struct table *t)
 }
 
 /*
- * Take a free slot for KEY, which is not there yet. The caller fills in the rest, then calls table_publish(). Returns TABLE_NONE
- * when all are used.
+ * Take a free slot for KEY, which is not there yet. The caller fills in the rest, then calls
+ * table_publish(). Returns TABLE_NONE when all are used.
  */
 uint32_t table_reserve(struct table *t, const void *key);
 void table_publish(struct table *t, uint32_t bucket, uint32_t i);
@@ -82,5 +95,8 @@ void table_publish(struct table *t, uint32_t bucket, uint32_t i);
 /* Take it out and make it free. */
 void table_delete(struct table *t, uint32_t bucket, uint32_t i);
 
-/* A mutex whose holder runs at the priority of whoever waits for it: the packets' threads have real-time priority, others do not. */
+/*
+ * A mutex whose holder runs at the priority of whoever waits for it: the packets' threads have
+ * real-time priority, others do not.
+ */
 int table_mutex_init(pthread_mutex_t *m);

@@ -10,8 +10,9 @@
 #include "util.h"
 
 /*
- * Our place at both hooks, always the same, so that a restart replaces a program instead of adding one. Before the automatic
- * priorities, which end at 49152, and behind those that people give by hand.
+ * Our place at both hooks, always the same, so that a restart replaces a program instead of adding
+ * one. Before the automatic priorities, which end at 49152, and behind those that people give by
+ * hand.
  */
 #define FILTER_HANDLE 0x7473
 #define FILTER_PRIORITY 7
@@ -29,7 +30,8 @@ static uint32_t running_program(enum bpf_tc_attach_point point, unsigned int ifi
 		return 0;
 	fd = bpf_prog_get_fd_by_id(opts.prog_id);
 	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) < 0)
-		return opts.prog_id; /* without CAP_SYS_ADMIN programs cannot be looked at; the handle is ours */
+		/* without CAP_SYS_ADMIN programs cannot be looked at; the handle is ours */
+		return opts.prog_id;
 	return strncmp(info.name, "tsnat_", 6) == 0 ? opts.prog_id : 0;
 }
 
@@ -40,14 +42,16 @@ uint32_t tc_hooks_running(unsigned int ifindex)
 
 static int make_qdisc(int hooks_fd, unsigned int ifindex, const char **ret_error)
 {
-	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex, .attach_point = BPF_TC_INGRESS | BPF_TC_EGRESS);
+	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex,
+		    .attach_point = BPF_TC_INGRESS | BPF_TC_EGRESS);
 	struct hook mine = { .made_qdisc = 1 };
 	int r = qdisc_at_hooks(ifindex);
 
 	if (r < 0)
 		return r;
 	if (r == QDISC_INGRESS) {
-		*ret_error = "an `ingress` qdisc is in the way: it has no egress hook; replace it by `clsact` "
+		*ret_error = "an `ingress` qdisc is in the way: it has no egress hook; replace it "
+			     "by `clsact` "
 			     "(tc qdisc del dev IFACE ingress; tc qdisc add dev IFACE clsact)";
 		return -EEXIST;
 	}
@@ -68,7 +72,8 @@ static int attach_program(unsigned int ifindex, enum bpf_tc_attach_point point, 
 	return bpf_tc_attach(&hook, &opts);
 }
 
-int tc_hooks_attach(int hooks_fd, unsigned int ifindex, int ingress_fd, int egress_fd, const char **ret_error)
+int tc_hooks_attach(int hooks_fd, unsigned int ifindex, int ingress_fd, int egress_fd,
+		    const char **ret_error)
 {
 	int r = make_qdisc(hooks_fd, ifindex, ret_error);
 
@@ -79,8 +84,8 @@ int tc_hooks_attach(int hooks_fd, unsigned int ifindex, int ingress_fd, int egre
 	if (r >= 0)
 		r = attach_program(ifindex, BPF_TC_EGRESS, egress_fd);
 	if (r < 0)
-		*ret_error = r == -EPERM ? "no permission to attach tc filters (CAP_NET_ADMIN)" :
-					   "tc priority 7 is taken by a filter of another kind";
+		*ret_error = r == -EPERM ? "no permission to attach tc filters (CAP_NET_ADMIN)"
+					 : "tc priority 7 is taken by a filter of another kind";
 	return r;
 }
 
@@ -95,7 +100,8 @@ static void detach_program(unsigned int ifindex, enum bpf_tc_attach_point point)
 
 int tc_hooks_detach(int hooks_fd, unsigned int ifindex)
 {
-	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex, .attach_point = BPF_TC_INGRESS | BPF_TC_EGRESS);
+	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex,
+		    .attach_point = BPF_TC_INGRESS | BPF_TC_EGRESS);
 	struct hook mine = { 0 };
 
 	/* egress first: what gets no shift any more needs none taken off */
@@ -116,11 +122,12 @@ static bool program_is(enum bpf_tc_attach_point point, unsigned int ifindex, int
 	struct bpf_prog_info info = { 0 };
 	uint32_t len = sizeof(info);
 
-	return bpf_tc_query(&hook, &opts) == 0 && bpf_obj_get_info_by_fd(prog_fd, &info, &len) == 0 &&
-	       info.id == opts.prog_id;
+	return bpf_tc_query(&hook, &opts) == 0 &&
+	       bpf_obj_get_info_by_fd(prog_fd, &info, &len) == 0 && info.id == opts.prog_id;
 }
 
 bool tc_hooks_attached(unsigned int ifindex, int ingress_fd, int egress_fd)
 {
-	return program_is(BPF_TC_INGRESS, ifindex, ingress_fd) && program_is(BPF_TC_EGRESS, ifindex, egress_fd);
+	return program_is(BPF_TC_INGRESS, ifindex, ingress_fd) &&
+	       program_is(BPF_TC_EGRESS, ifindex, egress_fd);
 }

@@ -97,7 +97,8 @@ static void print_status(struct json_object *status, bool aligned)
 	struct table t;
 
 	table_init(&t, status_columns, ARRAY_SIZE(status_columns));
-	json_object_object_foreach(status, name, value) {
+	json_object_object_foreach(status, name, value)
+	{
 		add_status_field(&t, name, value, aligned);
 	}
 	add_each(&t, json_object_object_get(status, "links"), add_link);
@@ -130,7 +131,8 @@ static void print_stats(struct json_object *statistics, bool aligned)
 	struct table t;
 
 	table_init(&t, stats_columns, aligned ? 3 : 2);
-	json_object_object_foreach(statistics, name, value) {
+	json_object_object_foreach(statistics, name, value)
+	{
 		const struct statistic *known = statistic_find(name);
 
 		table_add(&t, name);
@@ -169,17 +171,21 @@ static const struct subcommand {
 	{ "status", ctl_status, HAS_JSON, "what runs, and what is wrong" },
 	{ "stats", ctl_stats, HAS_JSON, "all counters" },
 	{ "connections", ctl_connections, HAS_JSON | HAS_ALL, "open connections" },
-	{ "destinations", ctl_destinations, HAS_JSON, "servers, of all connections that are remembered" },
-	{ "top", ctl_top, HAS_JSON | HAS_INTERVAL, "counters and servers as they change; q ends it" },
+	{ "destinations", ctl_destinations, HAS_JSON,
+	  "servers, of all connections that are remembered" },
+	{ "top", ctl_top, HAS_JSON | HAS_INTERVAL,
+	  "counters and servers as they change; q ends it" },
 	{ "metrics", ctl_metrics, 0, "everything for Prometheus and the like, as OpenMetrics" },
 	{ "rules", ctl_rules, HAS_JSON, "its nft rules, as text for nft(8)" },
-	{ "check", ctl_check, HAS_JSON | HAS_FILE, "look for what is wrong in a configuration FILE" },
+	{ "check", ctl_check, HAS_JSON | HAS_FILE,
+	  "look for what is wrong in a configuration FILE" },
 	{ "reload", ctl_reload, HAS_JSON, "have it read its configuration again" },
 };
 
 static void print_help(void)
 {
-	printf("Usage: tsnatctl [OPTION]... SUBCOMMAND [FILE]\n\nAsk a running tsnatd.\n\nSubcommands:\n");
+	printf("Usage: tsnatctl [OPTION]... SUBCOMMAND [FILE]\n\nAsk a running "
+	       "tsnatd.\n\nSubcommands:\n");
 	for (size_t i = 0; i < ARRAY_SIZE(subcommands); i++)
 		printf("  %-14s%s\n", subcommands[i].name, subcommands[i].text);
 	printf("\nOptions:\n"
@@ -194,7 +200,8 @@ static void print_help(void)
 	       "its columns\n"
 	       "are separated by one space, and \"-\" stands for what is not known.\n"
 	       "\n"
-	       "Exit status: 0, 1 when tsnatd did not answer or refused, 2 when tsnatctl was called "
+	       "Exit status: 0, 1 when tsnatd did not answer or refused, 2 when tsnatctl was "
+	       "called "
 	       "wrongly or a\nconfiguration is not valid.\n",
 	       GATEWAY_SOCKET, INTERVAL_DEFAULT_S);
 }

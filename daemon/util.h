@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * util.h - ownership that is visible at the declaration, and the clock that the daemon's adapters read.
+ * util.h - ownership that is visible at the declaration, and the clock that the daemon's adapters
+ * read.
  */
 #pragma once
 
@@ -42,7 +43,10 @@ static inline int take_fd(int *fd)
 	return r;
 }
 
-/* For descriptors that libraries open; nothing is executed, this is for the guardian's sake and for good measure. */
+/*
+ * For descriptors that libraries open; nothing is executed, this is for the guardian's sake and for
+ * good measure.
+ */
 static inline void fcntl_cloexec(int fd)
 {
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -60,7 +64,9 @@ static inline uint64_t boot_ns(void)
 /* mnl_nlmsg_ok() takes a length beyond 2^31 for a negative one, and lets it pass. */
 #define nlmsg_fits(nlh, left) (mnl_nlmsg_ok(nlh, left) && (nlh)->nlmsg_len <= (uint32_t)(left))
 
-/* Milliseconds of the boot clock, which goes on during suspend and is what the BPF programs read. */
+/*
+ * Milliseconds of the boot clock, which goes on during suspend and is what the BPF programs read.
+ */
 static inline uint64_t boot_ms(void)
 {
 	struct timespec t;

@@ -51,12 +51,12 @@ struct varlink_interface {
 
 /* What it points to stays the caller's and must outlive the server. 0 in a limit: its default. */
 struct varlink_config {
-	const char *vendor, *product, *version, *url;      /* for GetInfo */
+	const char *vendor, *product, *version, *url;	   /* for GetInfo */
 	const struct varlink_interface *const *interfaces; /* NULL ends them */
 	void *user;
-	unsigned int connections;         /* 64: beyond, a new connection is closed at once */
+	unsigned int connections;	  /* 64: beyond, a new connection is closed at once */
 	unsigned int connections_per_uid; /* 32: so that one user cannot shut out all others */
-	uint64_t stall_ms;                /* 30000: who reads nothing for so long is cut off */
+	uint64_t stall_ms;		  /* 30000: who reads nothing for so long is cut off */
 };
 
 /* Return 0 or -errno. The server must not be freed from within a method or a callback of a call. */

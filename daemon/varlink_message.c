@@ -40,9 +40,9 @@ static bool take_member(struct varlink_message *m, const char *key, struct json_
 	bool upgrade;
 
 	if (strcmp(key, "method") == 0) {
-		m->method = json_object_is_type(value, json_type_string) ?
-				    json_object_get_string(value) :
-				    NULL;
+		m->method = json_object_is_type(value, json_type_string)
+				    ? json_object_get_string(value)
+				    : NULL;
 		return m->method != NULL;
 	}
 	if (strcmp(key, "parameters") == 0) {
@@ -59,7 +59,8 @@ static bool take_member(struct varlink_message *m, const char *key, struct json_
 
 static bool take_members(struct varlink_message *m)
 {
-	json_object_object_foreach(m->root, key, value) {
+	json_object_object_foreach(m->root, key, value)
+	{
 		if (!take_member(m, key, value))
 			return false;
 	}
@@ -107,7 +108,8 @@ const char *varlink_bad_parameter(const struct varlink_parameter *known,
 		if (value ? !json_object_is_type(value, p->type) : !p->optional)
 			return p->name;
 	}
-	json_object_object_foreach(parameters, name, unused) {
+	json_object_object_foreach(parameters, name, unused)
+	{
 		if (!is_known(known, name))
 			return name;
 	}

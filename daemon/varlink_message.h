@@ -9,8 +9,8 @@
 #include "varlink.h"
 
 struct varlink_message {
-	struct json_object *root;       /* owns the rest */
-	const char *method;             /* with its interface */
+	struct json_object *root;	/* owns the rest */
+	const char *method;		/* with its interface */
 	struct json_object *parameters; /* an object, empty when the call has none */
 	bool more, oneway;
 };

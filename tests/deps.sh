@@ -7,6 +7,7 @@ needs="
 gcc:gcc
 make:make
 clang:clang
+clang-format:clang-format
 pkg-config:pkg-config
 /usr/sbin/bpftool:bpftool
 /usr/include/bpf/libbpf.h:libbpf-dev

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * maps.h - keys and values of the maps that the daemon and the BPF programs share (besides records).
+ * maps.h - keys and values of the maps that the daemon and the BPF programs share (besides
+ * records).
  */
 #pragma once
 
@@ -10,16 +11,17 @@
 
 /* The one entry of the map "settings": what the daemon tells the programs. */
 struct settings {
-	__u32 active;  /* 0: decide on no new SYN (the daemon was stopped); live shifts go on */
-	__u32 policy;  /* enum policy */
+	__u32 active; /* 0: decide on no new SYN (the daemon was stopped); live shifts go on */
+	__u32 policy; /* enum policy */
 	__u32 hold_ms;
 	__u32 reserved[5];
 	struct tsclock clock; /* policy unify; the key included */
 };
 
 /*
- * Key of the prefix table "externals": which sources count as translated on which interface. The bits of
- * the interface's index come first, so a prefix is 32 bits longer than that of the address alone.
+ * Key of the prefix table "externals": which sources count as translated on which interface. The
+ * bits of the interface's index come first, so a prefix is 32 bits longer than that of the address
+ * alone.
  */
 struct external_key {
 	__u32 prefixlen; /* in bits, of what follows */
@@ -34,9 +36,10 @@ struct hook {
 };
 
 /*
- * A request to the program "control", which changes records where the daemon cannot: from user space a map's
- * value can only be replaced whole, and that would lose what the packet path wrote meanwhile. It travels as the data
- * of a BPF_PROG_TEST_RUN, behind an Ethernet header's worth of padding.
+ * A request to the program "control", which changes records where the daemon cannot: from user
+ * space a map's value can only be replaced whole, and that would lose what the packet path wrote
+ * meanwhile. It travels as the data of a BPF_PROG_TEST_RUN, behind an Ethernet header's worth of
+ * padding.
  */
 enum control_op {
 	CONTROL_SWEEP,	/* remove the records of these tuples if they are still expired */

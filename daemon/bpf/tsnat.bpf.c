@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * tsnat.bpf.c - the datapath at tc: egress adds a connection's shift to TSval, ingress takes it from TSecr.
+ * tsnat.bpf.c - the datapath at tc: egress adds a connection's shift to TSval, ingress takes it
+ * from TSecr.
  *
- * Egress runs after conntrack's confirm, so it sees each tuple when no other connection can have it, and has the last word on a
- * SYN's shift. It also writes record.last, the highest TSval that really left. Both programs end in TC_ACT_UNSPEC
- * whatever happens: the next filter decides about the packet, never we.
+ * Egress runs after conntrack's confirm, so it sees each tuple when no other connection can have
+ * it, and has the last word on a SYN's shift. It also writes record.last, the highest TSval that
+ * really left. Both programs end in TC_ACT_UNSPEC whatever happens: the next filter decides about
+ * the packet, never we.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -51,9 +53,10 @@ struct {
 } records SEC(".maps");
 
 /*
- * The daemon's decisions on SYNs that have not left yet. They stand beside the records, not in them: user space can only
- * replace a map's value whole, which would undo what the packet path writes to the record at the same time. Here the least recently
- * used may go: a SYN without proposal is decided by the egress program.
+ * The daemon's decisions on SYNs that have not left yet. They stand beside the records, not in
+ * them: user space can only replace a map's value whole, which would undo what the packet path
+ * writes to the record at the same time. Here the least recently used may go: a SYN without
+ * proposal is decided by the egress program.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -63,8 +66,9 @@ struct {
 } proposals SEC(".maps");
 
 /*
- * The destinations: their clocks under policy unify, and counts. Here, too, the least recently used goes first: a destination that nothing was
- * sent to for the longest time is the one whose TIME_WAITs are over.
+ * The destinations: their clocks under policy unify, and counts. Here, too, the least recently used
+ * goes first: a destination that nothing was sent to for the longest time is the one whose
+ * TIME_WAITs are over.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -123,7 +127,8 @@ static __always_inline __u32 now_ms(void)
 	return (__u32)(bpf_ktime_get_boot_ns() / 1000000);
 }
 
-static __always_inline enum wire_status parse(struct __sk_buff *skb, int has_ethernet, struct wire_packet *pkt)
+static __always_inline enum wire_status parse(struct __sk_buff *skb, int has_ethernet,
+					      struct wire_packet *pkt)
 {
 	struct wire_src src = { .skb = skb };
 	int off = has_ethernet ? ether_l3_offset(&src) : 0;
@@ -138,11 +143,12 @@ static __always_inline enum wire_status parse(struct __sk_buff *skb, int has_eth
 }
 
 /*
- * Apply a connection's shift to all timestamp options of a segment. The checksum is mended by the change alone, which is right for
- * complete checksums and leaves partial ones, which cover the pseudo header only, as they are.
+ * Apply a connection's shift to all timestamp options of a segment. The checksum is mended by the
+ * change alone, which is right for complete checksums and leaves partial ones, which cover the
+ * pseudo header only, as they are.
  */
-static __always_inline void rewrite(struct __sk_buff *skb, const struct wire_packet *pkt, enum direction dir,
-				    __u32 shift)
+static __always_inline void rewrite(struct __sk_buff *skb, const struct wire_packet *pkt,
+				    enum direction dir, __u32 shift)
 {
 	int changed = 0;
 
@@ -163,7 +169,8 @@ static __always_inline void rewrite(struct __sk_buff *skb, const struct wire_pac
 		changed = 1;
 	}
 	if (changed)
-		count(NULL, dir == DIRECTION_OUT ? COUNTER_SEGMENTS_SHIFTED_OUT : COUNTER_SEGMENTS_SHIFTED_IN);
+		count(NULL, dir == DIRECTION_OUT ? COUNTER_SEGMENTS_SHIFTED_OUT
+						 : COUNTER_SEGMENTS_SHIFTED_IN);
 }
 
 /* The tuple's destination, made if it is new; NULL when there is no room. */
@@ -193,7 +200,10 @@ static __always_inline int is_external(struct __sk_buff *skb, const struct tuple
 	return bpf_map_lookup_elem(&externals, &k) != NULL;
 }
 
-/* The shift for a SYN: the daemon's if it decided about this very SYN and the result still holds, else our own. */
+/*
+ * The shift for a SYN: the daemon's if it decided about this very SYN and the result still holds,
+ * else our own.
+ */
 static __always_inline struct decision last_word(struct record *r, const struct proposal *p,
 						 const struct decide_input *in)
 {
@@ -217,8 +227,9 @@ static __always_inline struct decision last_word(struct record *r, const struct 
 }
 
 /* Returns 0, or -1 when the tuple has no record for this connection, which then has no shift. */
-static __always_inline int record_syn(struct record *r, const struct wire_packet *pkt, const struct proposal *p,
-				      __u32 shift, __u32 now, __u32 hold_ms)
+static __always_inline int record_syn(struct record *r, const struct wire_packet *pkt,
+				      const struct proposal *p, __u32 shift, __u32 now,
+				      __u32 hold_ms)
 {
 	const struct inside *inside = p && p->isn == pkt->seq ? &p->inside : NULL;
 	struct record new;
@@ -283,7 +294,10 @@ static __always_inline void egress_syn(struct __sk_buff *skb, struct wire_packet
 		decide_set_clock(&in, &set->clock, &pkt->tuple, dest);
 	p = bpf_map_lookup_elem(&proposals, &pkt->tuple);
 	if (!set->active && !decide_is_retransmit(r, &in)) {
-		/* stopped: new connections are none of our business, but the old one's shift must not stick to them */
+		/*
+		 * stopped: new connections are none of our business, but the old one's shift must
+		 * not stick to them
+		 */
 		count(NULL, COUNTER_SYN_PASSED);
 		if (r)
 			record_syn(r, pkt, NULL, 0, now, set->hold_ms);
@@ -397,10 +411,11 @@ int tsnat_ingress_l3(struct __sk_buff *skb)
 }
 
 /*
- * Remove an expired record. A SYN claims a record by changing its state after it wrote seen_ms, and never claims a dead one; so if the
- * state is still the one that the sweeper read before, and seen_ms, read after it, is old, no SYN can have installed
- * a shift since, and none will after the exchange. The clock is read last: whoever stopped the sweeper before, for however long, a stamp that
- * was written meanwhile is not of the future.
+ * Remove an expired record. A SYN claims a record by changing its state after it wrote seen_ms, and
+ * never claims a dead one; so if the state is still the one that the sweeper read before, and
+ * seen_ms, read after it, is old, no SYN can have installed a shift since, and none will after the
+ * exchange. The clock is read last: whoever stopped the sweeper before, for however long, a stamp
+ * that was written meanwhile is not of the future.
  */
 static __always_inline int sweep_one(const struct control_key *k)
 {
@@ -434,7 +449,8 @@ int tsnat_control(struct __sk_buff *skb)
 	for (__u32 i = 0; i < CONTROL_KEYS; i++) {
 		struct control_key k;
 
-		if (i >= head.count || bpf_skb_load_bytes(skb, sizeof(head) + i * sizeof(k), &k, sizeof(k)) < 0)
+		if (i >= head.count ||
+		    bpf_skb_load_bytes(skb, sizeof(head) + i * sizeof(k), &k, sizeof(k)) < 0)
 			break;
 		if (head.op == CONTROL_SWEEP) {
 			done += sweep_one(&k);

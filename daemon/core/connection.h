@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * connection.h - what a connection's packets do to its record: a SYN claims it, segments move `last` on, answers and ends are noted.
+ * connection.h - what a connection's packets do to its record: a SYN claims it, segments move
+ * `last` on, answers and ends are noted.
  *
- * Freestanding: the BPF programs run this text on records in a map, which several processors change at the same time; the queue datapath
- * on records that it has locked. Whoever includes it says first how something is counted:
+ * Freestanding: the BPF programs run this text on records in a map, which several processors change
+ * at the same time; the queue datapath on records that it has locked. Whoever includes it says
+ * first how something is counted:
  *
  *	static void count(struct counting *to, __u32 which);
  */
@@ -38,7 +40,8 @@ CONNECTION_INLINE void shift_ended(struct counting *to, struct record *r)
 
 CONNECTION_INLINE void shift_goes_on(struct counting *to, struct record *r)
 {
-	if (!(r->state & RECORD_LIVE) && !(__sync_fetch_and_or(&r->state, RECORD_LIVE) & RECORD_LIVE))
+	if (!(r->state & RECORD_LIVE) &&
+	    !(__sync_fetch_and_or(&r->state, RECORD_LIVE) & RECORD_LIVE))
 		count(to, COUNTER_SHIFTS_STARTED);
 }
 
@@ -61,17 +64,20 @@ CONNECTION_INLINE void destination_advance(struct destination *d, __u32 tsval, _
 }
 
 /*
- * Take the record for a new connection: no flag of the old one is left, and the sweeper, which removes only the generation that it
- * judged, cannot remove this one. The order matters: seen_ms first, then the claim.
+ * Take the record for a new connection: no flag of the old one is left, and the sweeper, which
+ * removes only the generation that it judged, cannot remove this one. The order matters: seen_ms
+ * first, then the claim.
  *
- * Returns 0, or -1 when the sweeper was first: then the record was beyond its time, and its tuple needs no shift.
+ * Returns 0, or -1 when the sweeper was first: then the record was beyond its time, and its tuple
+ * needs no shift.
  */
 CONNECTION_INLINE int claim(struct record *r, __u32 now, __u32 flags)
 {
 	r->seen_ms = now;
 	for (int i = 0; i < 4; i++) {
 		__u32 old = r->state;
-		__u32 new = ((old & ~RECORD_FLAGS) + RECORD_GENERATION) | (old & RECORD_LIVE) | flags;
+		__u32 new = ((old & ~RECORD_FLAGS) + RECORD_GENERATION) | (old & RECORD_LIVE) |
+			    flags;
 
 		if (old & RECORD_DEAD)
 			return -1;
@@ -83,16 +89,20 @@ CONNECTION_INLINE int claim(struct record *r, __u32 now, __u32 flags)
 
 CONNECTION_INLINE void count_pass(struct counting *to, enum pass_reason why)
 {
-	count(to, why == PASS_NO_TIMESTAMP   ? COUNTER_PASSED_NO_TIMESTAMP :
-		  why == PASS_ZERO_TIMESTAMP ? COUNTER_PASSED_ZERO_TIMESTAMP :
-		  why == PASS_AUTH_OPTION    ? COUNTER_PASSED_AUTH_OPTION :
-					       COUNTER_PASSED_BAD_OPTION);
+	count(to, why == PASS_NO_TIMESTAMP     ? COUNTER_PASSED_NO_TIMESTAMP
+		  : why == PASS_ZERO_TIMESTAMP ? COUNTER_PASSED_ZERO_TIMESTAMP
+		  : why == PASS_AUTH_OPTION    ? COUNTER_PASSED_AUTH_OPTION
+					       : COUNTER_PASSED_BAD_OPTION);
 	count(to, COUNTER_SYN_PASSED);
 }
 
-/* A SYN that must leave untouched: its connection has no shift. What the server may hold for the tuple stays known. R may be NULL. */
-CONNECTION_INLINE void connection_pass_syn(struct counting *to, struct record *r, const struct wire_packet *pkt,
-					   enum pass_reason why, __u32 now, __u32 hold_ms)
+/*
+ * A SYN that must leave untouched: its connection has no shift. What the server may hold for the
+ * tuple stays known. R may be NULL.
+ */
+CONNECTION_INLINE void connection_pass_syn(struct counting *to, struct record *r,
+					   const struct wire_packet *pkt, enum pass_reason why,
+					   __u32 now, __u32 hold_ms)
 {
 	__u32 base = 0, flags;
 
@@ -112,9 +122,11 @@ CONNECTION_INLINE void connection_pass_syn(struct counting *to, struct record *r
 	shift_ended(to, r);
 }
 
-/* The record of a tuple that had none, for the connection that this SYN begins. INSIDE may be NULL. */
-CONNECTION_INLINE void connection_first(struct record *ret, const struct wire_packet *pkt, const struct inside *inside,
-					__u32 shift, __u32 now)
+/*
+ * The record of a tuple that had none, for the connection that this SYN begins. INSIDE may be NULL.
+ */
+CONNECTION_INLINE void connection_first(struct record *ret, const struct wire_packet *pkt,
+					const struct inside *inside, __u32 shift, __u32 now)
 {
 	const struct record new = {
 		.last = RECORD_LAST(pkt->tsval + shift, now),
@@ -131,9 +143,13 @@ CONNECTION_INLINE void connection_first(struct record *ret, const struct wire_pa
 		ret->inside = *inside;
 }
 
-/* The tuple's record goes over to the connection that this SYN begins. Returns 0, or -1 as claim() does. INSIDE may be NULL. */
-CONNECTION_INLINE int connection_next(struct counting *to, struct record *r, const struct wire_packet *pkt,
-				      const struct inside *inside, __u32 shift, __u32 now, __u32 hold_ms)
+/*
+ * The tuple's record goes over to the connection that this SYN begins. Returns 0, or -1 as claim()
+ * does. INSIDE may be NULL.
+ */
+CONNECTION_INLINE int connection_next(struct counting *to, struct record *r,
+				      const struct wire_packet *pkt, const struct inside *inside,
+				      __u32 shift, __u32 now, __u32 hold_ms)
 {
 	__u32 tsval = pkt->tsval + shift, base = 0;
 	int has_base = decide_next_base(r, now, hold_ms, &base);
@@ -184,7 +200,8 @@ CONNECTION_INLINE int advance_last(struct counting *to, struct record *r, __u32 
 }
 
 /* The SYN that claimed the record is sent again. */
-CONNECTION_INLINE void connection_syn_again(struct counting *to, struct record *r, const struct wire_packet *pkt, __u32 now)
+CONNECTION_INLINE void connection_syn_again(struct counting *to, struct record *r,
+					    const struct wire_packet *pkt, __u32 now)
 {
 	count(to, COUNTER_SYN_RETRANSMITTED);
 	seen(r, now);
@@ -195,18 +212,19 @@ CONNECTION_INLINE void connection_syn_again(struct counting *to, struct record *
 }
 
 /*
- * A segment to the server. Returns 1 when its TSval, which a shift of SHIFT was added to, is to be believed: then the destination's clock
- * goes along.
+ * A segment to the server. Returns 1 when its TSval, which a shift of SHIFT was added to, is to be
+ * believed: then the destination's clock goes along.
  */
-CONNECTION_INLINE int connection_out(struct counting *to, struct record *r, const struct wire_packet *pkt, __u32 shift,
-				     __u32 now)
+CONNECTION_INLINE int connection_out(struct counting *to, struct record *r,
+				     const struct wire_packet *pkt, __u32 shift, __u32 now)
 {
 	const __u32 fins = RECORD_FIN_OUT | RECORD_FIN_IN;
 	int believed;
 
 	seen(r, now);
 	/* what is signed leaves as it came */
-	believed = pkt->ts_count && advance_last(to, r, pkt->tsval + (pkt->auth_option ? 0 : shift), now);
+	believed = pkt->ts_count &&
+		   advance_last(to, r, pkt->tsval + (pkt->auth_option ? 0 : shift), now);
 	if (pkt->bad_option && shift)
 		count(to, COUNTER_PASSED_BAD_OPTION);
 	if (pkt->flags & WIRE_RST) {
@@ -230,12 +248,13 @@ CONNECTION_INLINE int connection_out(struct counting *to, struct record *r, cons
 }
 
 /*
- * The answer to a SYN. An ACK without SYN refuses it, and tells the server's last TSval (RFC 7323, 5.3); one that lies
- * below what the SYN carried has another reason, and teaches nothing.
+ * The answer to a SYN. An ACK without SYN refuses it, and tells the server's last TSval (RFC
+ * 7323, 5.3); one that lies below what the SYN carried has another reason, and teaches nothing.
  *
  * Returns 1 when it was refused.
  */
-CONNECTION_INLINE int connection_answer(struct counting *to, struct record *r, const struct wire_packet *pkt)
+CONNECTION_INLINE int connection_answer(struct counting *to, struct record *r,
+					const struct wire_packet *pkt)
 {
 	if (!(pkt->flags & WIRE_ACK) || pkt->flags & WIRE_RST)
 		return 0;
@@ -253,7 +272,8 @@ CONNECTION_INLINE int connection_answer(struct counting *to, struct record *r, c
 }
 
 /* A segment from the server. Returns 1 when it refused the record's SYN. */
-CONNECTION_INLINE int connection_in(struct counting *to, struct record *r, const struct wire_packet *pkt, __u32 now)
+CONNECTION_INLINE int connection_in(struct counting *to, struct record *r,
+				    const struct wire_packet *pkt, __u32 now)
 {
 	int refused = 0;
 

@@ -18,8 +18,8 @@ static inline __u32 csum_at(__u32 value, __u32 off)
 }
 
 /*
- * The checksum after FROM became TO at offset OFF of the TCP header. All values as numbers in host order,
- * read from the wire in network order.
+ * The checksum after FROM became TO at offset OFF of the TCP header. All values as numbers in host
+ * order, read from the wire in network order.
  */
 static inline __u16 csum_replace32(__u16 sum, __u32 off, __u32 from, __u32 to)
 {

@@ -2,8 +2,8 @@
 /*
  * decide.h - the decision: which shift does a SYN get?
  *
- * Pure: a record, the SYN and the time go in. Freestanding: the daemon decides on queued SYNs with it,
- * the egress program decides with it again where the tuple is certain.
+ * Pure: a record, the SYN and the time go in. Freestanding: the daemon decides on queued SYNs with
+ * it, the egress program decides with it again where the tuple is certain.
  */
 #pragma once
 
@@ -40,9 +40,9 @@ struct decision {
 
 /* What the decision depends on besides the record. */
 struct decide_input {
-	__u32 isn;     /* host order */
-	__u32 tsval;   /* as the SYN came from the inside host */
-	__u32 now_ms;  /* boot clock */
+	__u32 isn;    /* host order */
+	__u32 tsval;  /* as the SYN came from the inside host */
+	__u32 now_ms; /* boot clock */
 	__u32 hold_ms;
 	enum policy policy;
 	__u32 clock;   /* POLICY_UNIFY: what the clock shows now */
@@ -65,21 +65,24 @@ static inline enum pass_reason decide_pass_reason(const struct wire_packet *syn)
 }
 
 /*
- * May the server still hold what it held before the record's SYN? That SYN moved `last`, perhaps by nearly half
- * the range, and may never have arrived: two steps forward like that lie behind what the server knows.
+ * May the server still hold what it held before the record's SYN? That SYN moved `last`, perhaps by
+ * nearly half the range, and may never have arrived: two steps forward like that lie behind what
+ * the server knows.
  */
 static inline int decide_has_base(const struct record *r)
 {
-	return r->state & RECORD_BASE && !(r->state & (RECORD_ANSWERED | RECORD_ESTABLISHED | RECORD_FLOOR));
+	return r->state & RECORD_BASE &&
+	       !(r->state & (RECORD_ANSWERED | RECORD_ESTABLISHED | RECORD_FLOOR));
 }
 
 /*
- * The lowest TSval that is surely later than anything the server can hold for the tuple, by what really
- * left and what a challenge ACK told.
+ * The lowest TSval that is surely later than anything the server can hold for the tuple, by what
+ * really left and what a challenge ACK told.
  *
  * Returns 0 and leaves RET_FLOOR alone when the server can hold nothing any more.
  */
-static inline int decide_floor(const struct record *r, __u32 now_ms, __u32 hold_ms, __u32 *ret_floor)
+static inline int decide_floor(const struct record *r, __u32 now_ms, __u32 hold_ms,
+			       __u32 *ret_floor)
 {
 	__u32 last, floor;
 	int know_last;
@@ -112,12 +115,14 @@ static inline int decide_is_retransmit(const struct record *r, const struct deci
 		return 0;
 	tsval = in->tsval + r->shift;
 	/*
-	 * Once the server has answered, the shift is constant. A client whose ISN never changes comes
-	 * back with another clock, though, and the retransmission of a SYN cannot be older than the SYN. When the
-	 * handshake is over, only a copy that it overtook can still come; such a copy is no younger than what left since.
+	 * Once the server has answered, the shift is constant. A client whose ISN never changes
+	 * comes back with another clock, though, and the retransmission of a SYN cannot be older
+	 * than the SYN. When the handshake is over, only a copy that it overtook can still come;
+	 * such a copy is no younger than what left since.
 	 */
 	if (r->state & RECORD_ESTABLISHED)
-		return !(r->state & (RECORD_FIN_OUT | RECORD_FIN_IN)) && !ts_after(r->syn_tsval, tsval) &&
+		return !(r->state & (RECORD_FIN_OUT | RECORD_FIN_IN)) &&
+		       !ts_after(r->syn_tsval, tsval) &&
 		       !ts_after(tsval, RECORD_LAST_TSVAL(r->last));
 	if (r->state & RECORD_ANSWERED)
 		return !ts_after(r->syn_tsval, tsval);
@@ -125,8 +130,12 @@ static inline int decide_is_retransmit(const struct record *r, const struct deci
 	return !(r->state & RECORD_FLOOR);
 }
 
-/* The base of a record that the next SYN claims. Returns 0 and leaves RET_BASE alone when it has none. */
-static inline int decide_next_base(const struct record *r, __u32 now_ms, __u32 hold_ms, __u32 *ret_base)
+/*
+ * The base of a record that the next SYN claims. Returns 0 and leaves RET_BASE alone when it has
+ * none.
+ */
+static inline int decide_next_base(const struct record *r, __u32 now_ms, __u32 hold_ms,
+				   __u32 *ret_base)
 {
 	if (!decide_floor(r, now_ms, hold_ms, ret_base))
 		return 0;
@@ -142,7 +151,8 @@ static inline int decide_clears(const struct record *r, __u32 tsval, __u32 floor
 }
 
 /* Would the SYN with SHIFT leave strictly above what the server can hold? */
-static inline int decide_is_above(const struct record *r, const struct decide_input *in, __u32 shift)
+static inline int decide_is_above(const struct record *r, const struct decide_input *in,
+				  __u32 shift)
 {
 	__u32 floor;
 
@@ -150,12 +160,18 @@ static inline int decide_is_above(const struct record *r, const struct decide_in
 		return 0;
 	if (in->have_high && ts_after(in->high, in->tsval + shift))
 		return 0;
-	return !decide_floor(r, in->now_ms, in->hold_ms, &floor) || decide_clears(r, in->tsval + shift, floor);
+	return !decide_floor(r, in->now_ms, in->hold_ms, &floor) ||
+	       decide_clears(r, in->tsval + shift, floor);
 }
 
-/* The clock's part of the input. D is what is known of the destination under SCOPE_DESTINATION, or NULL. */
-static inline __attribute__((always_inline)) void decide_set_clock(struct decide_input *in, const struct tsclock *c,
-								   const struct tuple *t, const struct destination *d)
+/*
+ * The clock's part of the input. D is what is known of the destination under SCOPE_DESTINATION, or
+ * NULL.
+ */
+static inline __attribute__((always_inline)) void decide_set_clock(struct decide_input *in,
+								   const struct tsclock *c,
+								   const struct tuple *t,
+								   const struct destination *d)
 {
 	__u64 high = d && c->scope == SCOPE_DESTINATION ? d->high : 0;
 

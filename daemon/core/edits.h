@@ -21,11 +21,11 @@ struct edit {
 };
 
 /*
- * The edit of the K-th timestamp option. Returns 0 when that option stays as it is: TSecr means nothing in a
- * segment without ACK, and 0 stands for "none".
+ * The edit of the K-th timestamp option. Returns 0 when that option stays as it is: TSecr means
+ * nothing in a segment without ACK, and 0 stands for "none".
  */
-static inline int edit_timestamp(const struct wire_packet *pkt, int k, enum direction dir, __u32 shift,
-				 struct edit *ret)
+static inline int edit_timestamp(const struct wire_packet *pkt, int k, enum direction dir,
+				 __u32 shift, struct edit *ret)
 {
 	__u32 at, value;
 

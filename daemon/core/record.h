@@ -2,8 +2,8 @@
 /*
  * record.h - what is remembered of a tuple, and its layout in the pinned map.
  *
- * Freestanding: compiled into the daemon and into the BPF programs. The layout is an interface between
- * versions of the daemon: RECORD_VERSION changes with it.
+ * Freestanding: compiled into the daemon and into the BPF programs. The layout is an interface
+ * between versions of the daemon: RECORD_VERSION changes with it.
  */
 #pragma once
 
@@ -12,17 +12,21 @@
 
 #define RECORD_VERSION 1
 
-/* bits of record.state; the bits above RECORD_GENERATION count the SYNs the record was claimed by */
-#define RECORD_ANSWERED (1u << 0)    /* the server's SYN-ACK passed */
-#define RECORD_ESTABLISHED (1u << 1) /* the client answered it: a SYN with the same ISN is a new connection */
+/*
+ * bits of record.state; the bits above RECORD_GENERATION count the SYNs the record was claimed by
+ */
+#define RECORD_ANSWERED (1u << 0) /* the server's SYN-ACK passed */
+#define RECORD_ESTABLISHED \
+	(1u << 1) /* the client answered it: a SYN with the same ISN is a new connection */
 #define RECORD_FIN_OUT (1u << 2)
 #define RECORD_FIN_IN (1u << 3)
-#define RECORD_RESET (1u << 4)	  /* a RST passed, and no outbound segment since */
-#define RECORD_LIVE (1u << 5)	  /* shifted and not yet closed: counted in connections_shifted */
-#define RECORD_FLOOR (1u << 6)	  /* floor was learnt from a challenge ACK since the last SYN */
-#define RECORD_NO_LAST (1u << 7)  /* nothing with a timestamp left yet: the first one sets last */
-#define RECORD_DEAD (1u << 8)	  /* the sweeper has it: never claimed again, deleted next */
-#define RECORD_BASE (1u << 9)	  /* base is known: what the server holds if the record's SYN never arrived */
+#define RECORD_RESET (1u << 4)	 /* a RST passed, and no outbound segment since */
+#define RECORD_LIVE (1u << 5)	 /* shifted and not yet closed: counted in connections_shifted */
+#define RECORD_FLOOR (1u << 6)	 /* floor was learnt from a challenge ACK since the last SYN */
+#define RECORD_NO_LAST (1u << 7) /* nothing with a timestamp left yet: the first one sets last */
+#define RECORD_DEAD (1u << 8)	 /* the sweeper has it: never claimed again, deleted next */
+#define RECORD_BASE \
+	(1u << 9) /* base is known: what the server holds if the record's SYN never arrived */
 #define RECORD_GENERATION (1u << 12)
 #define RECORD_FLAGS (RECORD_GENERATION - 1)
 
@@ -35,17 +39,18 @@ struct inside {
 };
 
 struct record {
-	__u64 last;	   /* RECORD_LAST(): the highest TSval that really left, and when (boot clock, ms) */
-	__u32 state;	   /* atomic */
-	__u32 shift;	   /* added to TSval outbound, taken from TSecr inbound; 0: byte-identical */
-	__u32 isn;	   /* of the SYN that claimed the record; host order */
-	__u32 syn_tsval;   /* as the SYN left */
-	__u32 floor;	   /* the server's last TSval, from a challenge ACK; valid with RECORD_FLOOR */
-	__u32 seen_ms;	   /* the last packet either way; boot clock */
-	__u32 syn_ms;	   /* when the SYN left; boot clock */
-	__u32 seq_shift;   /* room for a second constant: sequence numbers. Always 0 */
+	/* RECORD_LAST(): the highest TSval that really left, and when (boot clock, ms) */
+	__u64 last;
+	__u32 state;	 /* atomic */
+	__u32 shift;	 /* added to TSval outbound, taken from TSecr inbound; 0: byte-identical */
+	__u32 isn;	 /* of the SYN that claimed the record; host order */
+	__u32 syn_tsval; /* as the SYN left */
+	__u32 floor;   /* the server's last TSval, from a challenge ACK; valid with RECORD_FLOOR */
+	__u32 seen_ms; /* the last packet either way; boot clock */
+	__u32 syn_ms;  /* when the SYN left; boot clock */
+	__u32 seq_shift; /* room for a second constant: sequence numbers. Always 0 */
 	struct inside inside;
-	__u32 base;	   /* last before the first SYN that is unanswered yet; valid with RECORD_BASE */
+	__u32 base; /* last before the first SYN that is unanswered yet; valid with RECORD_BASE */
 };
 
 /* The two halves of record.last change together, by one compare-and-swap. */
@@ -54,8 +59,9 @@ struct record {
 #define RECORD_LAST_MS(last) ((__u32)(last))
 
 /*
- * How far `last` may move in ELAPSED_MS: as far as the fastest clock in the field, 1 MHz, plus its drift and
- * the time a segment may spend in a queue. A wild TSval beyond that is not believed, so it cannot poison the record.
+ * How far `last` may move in ELAPSED_MS: as far as the fastest clock in the field, 1 MHz, plus its
+ * drift and the time a segment may spend in a queue. A wild TSval beyond that is not believed, so
+ * it cannot poison the record.
  */
 static inline __u32 record_max_advance(__u32 elapsed_ms)
 {

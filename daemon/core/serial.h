@@ -32,12 +32,16 @@ static inline __u32 ms_elapsed(__u32 now_ms, __u32 then_ms)
 }
 
 /*
- * How far a stamp may lie in the future of a time that was read before it: as long as whoever read the time may have been
- * stopped since (a debugger, a busy machine, a virtual processor that got no time).
+ * How far a stamp may lie in the future of a time that was read before it: as long as whoever read
+ * the time may have been stopped since (a debugger, a busy machine, a virtual processor that got no
+ * time).
  */
 #define MS_STOPPED 60000
 
-/* Like ms_elapsed(), but a stamp about half the range away, which means weeks of silence, has expired. */
+/*
+ * Like ms_elapsed(), but a stamp about half the range away, which means weeks of silence, has
+ * expired.
+ */
 static inline int ms_expired(__u32 now_ms, __u32 then_ms, __u32 limit_ms)
 {
 	__s32 d = (__s32)(now_ms - then_ms);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * siphash.h - SipHash-2-4 (Aumasson and Bernstein, 2012) of whole 64-bit words. There is no library for BPF programs.
+ * siphash.h - SipHash-2-4 (Aumasson and Bernstein, 2012) of whole 64-bit words. There is no library
+ * for BPF programs.
  *
- * Freestanding: compiled into the daemon and into the BPF programs; tested against the authors' vectors.
+ * Freestanding: compiled into the daemon and into the BPF programs; tested against the authors'
+ * vectors.
  */
 #pragma once
 
@@ -41,7 +43,8 @@ static inline __attribute__((always_inline)) void siphash_word(struct siphash_st
 }
 
 /* The hash of the N words at M, each of which stands for its 8 bytes in little-endian order. */
-static inline __attribute__((always_inline)) __u64 siphash(const struct siphash_key *key, const __u64 *m, __u32 n)
+static inline __attribute__((always_inline)) __u64 siphash(const struct siphash_key *key,
+							   const __u64 *m, __u32 n)
 {
 	struct siphash_state s = {
 		.v0 = key->k0 ^ 0x736f6d6570736575ULL,

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * succession.h - a tuple passes from one connection to the next while segments of the old one still wait in a queue: whose is a segment?
+ * succession.h - a tuple passes from one connection to the next while segments of the old one still
+ * wait in a queue: whose is a segment?
  *
- * conntrack sees the end of a connection before the segment that ends it, or its retransmission, comes to our queue. From then on NAT may
- * give the tuple away, and the new SYN, which waits in another queue, can be handled before those segments. The record is the new
- * connection's by then. So it is remembered where both connections are in the two sequence spaces, which begin anywhere in 32 bits at
- * each end (RFC 9293, 3.4.1): a segment belongs to the one that it is nearer to.
+ * conntrack sees the end of a connection before the segment that ends it, or its retransmission,
+ * comes to our queue. From then on NAT may give the tuple away, and the new SYN, which waits in
+ * another queue, can be handled before those segments. The record is the new connection's by then.
+ * So it is remembered where both connections are in the two sequence spaces, which begin anywhere
+ * in 32 bits at each end (RFC 9293, 3.4.1): a segment belongs to the one that it is nearer to.
  *
  * The egress program needs none of this: nothing comes between a segment and its shift there. Pure.
  */
@@ -29,12 +31,13 @@ struct place {
 struct succession {
 	struct place now; /* of the connection that has the record */
 	struct place old; /* of the one before it; valid if old_shift is not 0 */
-	__u32 old_shift;  /* 0: the one before it was not shifted, so that nothing of it is queued */
-	__u32 refused;	  /* perhaps the server did not want the SYN that has the record */
+	__u32 old_shift; /* 0: the one before it was not shifted, so that nothing of it is queued */
+	__u32 refused;	 /* perhaps the server did not want the SYN that has the record */
 };
 
 #define SPAN_MAX (1u << 30) /* bytes; what lies further back than that is forgotten */
-#define SPAN_FAR (1u << 26) /* bytes: how far a segment is taken to be from a connection of which nothing is known */
+/* bytes: how far a segment is taken to be from a connection of which nothing is known */
+#define SPAN_FAR (1u << 26)
 
 static inline __u32 span_distance(const struct span *s, __u32 seq)
 {
@@ -55,10 +58,15 @@ static inline void span_add(struct span *s, __u32 seq)
 		s->first = s->last - SPAN_MAX;
 }
 
-/* By as much as is known of the connection that has the record: before it was answered, nothing of its server's end. */
-static inline int succession_is_nearer_to_old(const struct succession *s, const struct wire_packet *pkt, int outbound)
+/*
+ * By as much as is known of the connection that has the record: before it was answered, nothing of
+ * its server's end.
+ */
+static inline int succession_is_nearer_to_old(const struct succession *s,
+					      const struct wire_packet *pkt, int outbound)
 {
-	const __u32 client = outbound ? pkt->seq : pkt->ack, server = outbound ? pkt->ack : pkt->seq;
+	const __u32 client = outbound ? pkt->seq : pkt->ack,
+		    server = outbound ? pkt->ack : pkt->seq;
 	const int has_ack = pkt->flags & WIRE_ACK;
 	__u32 now = 0, old = 0;
 
@@ -67,7 +75,8 @@ static inline int succession_is_nearer_to_old(const struct succession *s, const 
 		old = span_distance(&s->old.client, client);
 	}
 	if (s->now.server.known && (!outbound || has_ack)) {
-		const __u32 to_now = span_distance(&s->now.server, server), to_old = span_distance(&s->old.server, server);
+		const __u32 to_now = span_distance(&s->now.server, server),
+			    to_old = span_distance(&s->old.server, server);
 
 		now = to_now > now ? to_now : now;
 		old = to_old > old ? to_old : old;
@@ -76,7 +85,8 @@ static inline int succession_is_nearer_to_old(const struct succession *s, const 
 }
 
 /* A segment of the connection that has the record. */
-static inline void succession_follow(struct succession *s, const struct wire_packet *pkt, int outbound)
+static inline void succession_follow(struct succession *s, const struct wire_packet *pkt,
+				     int outbound)
 {
 	const int has_ack = pkt->flags & WIRE_ACK;
 
@@ -94,8 +104,9 @@ static inline void succession_first(struct succession *s, __u32 isn)
 }
 
 /*
- * The tuple passes from the connection that R is still the record of to the one that a SYN with ISN begins. One that was never answered sent
- * nothing that could wait anywhere, so the one before it is still the one that has more to come.
+ * The tuple passes from the connection that R is still the record of to the one that a SYN with ISN
+ * begins. One that was never answered sent nothing that could wait anywhere, so the one before it
+ * is still the one that has more to come.
  */
 static inline void succession_next(struct succession *s, const struct record *r, __u32 isn)
 {
@@ -109,13 +120,15 @@ static inline void succession_next(struct succession *s, const struct record *r,
 }
 
 /*
- * Does a segment that was queued for a shifted connection belong to the one before R's? It is no SYN to the server.
+ * Does a segment that was queued for a shifted connection belong to the one before R's? It is no
+ * SYN to the server.
  *
- * Before its SYN was answered, a connection sends nothing but resets without ACK. What comes to it is the answer; a server that refuses a SYN tells a
- * TSval that the SYN is not above (RFC 7323, 5.3).
+ * Before its SYN was answered, a connection sends nothing but resets without ACK. What comes to it
+ * is the answer; a server that refuses a SYN tells a TSval that the SYN is not above (RFC
+ * 7323, 5.3).
  */
-static inline int succession_is_old(const struct succession *s, const struct record *r, const struct wire_packet *pkt,
-				    int outbound)
+static inline int succession_is_old(const struct succession *s, const struct record *r,
+				    const struct wire_packet *pkt, int outbound)
 {
 	if (!s->old_shift)
 		return 0;
@@ -130,9 +143,14 @@ static inline int succession_is_old(const struct succession *s, const struct rec
 	return succession_is_nearer_to_old(s, pkt, outbound);
 }
 
-/* Is a segment to the server surely one of the connection that R is the record of, also when nothing else says so? */
-static inline int succession_is_current(const struct succession *s, const struct record *r, const struct wire_packet *pkt)
+/*
+ * Is a segment to the server surely one of the connection that R is the record of, also when
+ * nothing else says so?
+ */
+static inline int succession_is_current(const struct succession *s, const struct record *r,
+					const struct wire_packet *pkt)
 {
-	return record_is_open(r) && pkt->flags & WIRE_ACK && s->now.client.known && s->now.server.known &&
-	       span_distance(&s->now.client, pkt->seq) < SPAN_FAR && span_distance(&s->now.server, pkt->ack) < SPAN_FAR;
+	return record_is_open(r) && pkt->flags & WIRE_ACK && s->now.client.known &&
+	       s->now.server.known && span_distance(&s->now.client, pkt->seq) < SPAN_FAR &&
+	       span_distance(&s->now.server, pkt->ack) < SPAN_FAR;
 }

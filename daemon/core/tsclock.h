@@ -17,7 +17,10 @@ enum scope {
 	SCOPE_TUPLE,
 };
 
-/* What shares a clock under SCOPE_DESTINATION: what a server sees of us that compares per source address. */
+/*
+ * What shares a clock under SCOPE_DESTINATION: what a server sees of us that compares per source
+ * address.
+ */
 struct destination_key {
 	__u8 ext[16];
 	__u8 dst[16];
@@ -44,8 +47,8 @@ static inline void destination_of(const struct tuple *t, struct destination_key 
 }
 
 /* The keyed clock's reading for the tuple at NOW_MS (boot clock). */
-static inline __attribute__((always_inline)) __u32 tsclock_keyed(const struct tsclock *c, const struct tuple *t,
-								 __u32 now_ms)
+static inline __attribute__((always_inline)) __u32
+tsclock_keyed(const struct tsclock *c, const struct tuple *t, __u32 now_ms)
 {
 	__u64 m[5];
 
@@ -57,8 +60,9 @@ static inline __attribute__((always_inline)) __u32 tsclock_keyed(const struct ts
 }
 
 /*
- * The clock that a SYN to a destination must show at NOW_MS, given the keyed clock's reading: the destination's own clock goes on
- * from the highest TSval that left, at 1 kHz, so that a client with a faster clock, which pushed it ahead, does not make it step back.
+ * The clock that a SYN to a destination must show at NOW_MS, given the keyed clock's reading: the
+ * destination's own clock goes on from the highest TSval that left, at 1 kHz, so that a client with
+ * a faster clock, which pushed it ahead, does not make it step back.
  */
 static inline __u32 tsclock_destination(__u64 high, __u32 keyed, __u32 now_ms)
 {
@@ -69,14 +73,17 @@ static inline __u32 tsclock_destination(__u64 high, __u32 keyed, __u32 now_ms)
 	return RECORD_LAST_TSVAL(high) + (elapsed > 0 ? (__u32)elapsed : 0);
 }
 
-/* What `high` becomes when TSVAL leaves for the destination; the same value when it does not move. */
+/*
+ * What `high` becomes when TSVAL leaves for the destination; the same value when it does not move.
+ */
 static inline __u64 tsclock_advance(__u64 high, __u32 tsval, __u32 now_ms)
 {
 	__u32 clock = tsclock_destination(high, tsval, now_ms);
 
 	/*
-	 * On time counts, too: a stamp of weeks ago could not be told from one of the future. What is further ahead than any
-	 * clock runs between two segments is a slow clock that fell behind by half the range.
+	 * On time counts, too: a stamp of weeks ago could not be told from one of the future. What
+	 * is further ahead than any clock runs between two segments is a slow clock that fell
+	 * behind by half the range.
 	 */
 	if (!high || (!ts_after(clock, tsval) && tsval - clock <= 1u << 30))
 		return RECORD_LAST(tsval, now_ms);

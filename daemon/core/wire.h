@@ -8,9 +8,9 @@
 
 #include <linux/types.h>
 
-#define WIRE_TS_MAX 4	   /* timestamp options that fit into 40 bytes */
-#define WIRE_OPTS_MAX 40   /* bytes of TCP options */
-#define WIRE_EXT_MAX 8	   /* IPv6 extension headers looked through */
+#define WIRE_TS_MAX 4	 /* timestamp options that fit into 40 bytes */
+#define WIRE_OPTS_MAX 40 /* bytes of TCP options */
+#define WIRE_EXT_MAX 8	 /* IPv6 extension headers looked through */
 
 /* TCP flags as the 12 bits beside the data offset: AE, CWR, ECE, URG, ACK, PSH, RST, SYN, FIN */
 #define WIRE_FIN 0x01
@@ -42,11 +42,12 @@ struct wire_packet {
 	__u32 ack;	    /* host order */
 	__u32 tsval;	    /* of the last timestamp option, the one that counts; host order */
 	__u32 tsecr;
-	__u32 ts_at; /* a byte per timestamp option, the last one lowest: where TSval starts in opts */
+	/* a byte per timestamp option, the last one lowest: where TSval starts in opts */
+	__u32 ts_at;
 	__u16 flags;
 	__u8 ts_count;
-	__u8 bad_option;	 /* the walk over the options stopped at a malformed one */
-	__u8 auth_option;	 /* MD5 (kind 19) or TCP-AO (kind 29) signs the header */
+	__u8 bad_option;  /* the walk over the options stopped at a malformed one */
+	__u8 auth_option; /* MD5 (kind 19) or TCP-AO (kind 29) signs the header */
 	__u8 opts_len;
 	__u8 opts[WIRE_OPTS_MAX + 4]; /* the bytes themselves, zero behind opts_len */
 };

@@ -2,14 +2,14 @@
 /*
  * wire_parse.h - from bytes to struct wire_packet.
  *
- * Freestanding: the daemon and the BPF programs compile this same text, so that both see every packet
- * alike. Whoever includes it says first how bytes are fetched:
+ * Freestanding: the daemon and the BPF programs compile this same text, so that both see every
+ * packet alike. Whoever includes it says first how bytes are fetched:
  *
  *	struct wire_src { ... };
  *	static int wire_load(const struct wire_src *src, __u32 off, void *to, __u32 len);
  *
- * wire_load() copies LEN bytes (never 0) that start OFF bytes into the packet, or returns a negative
- * error when the packet ends before.
+ * wire_load() copies LEN bytes (never 0) that start OFF bytes into the packet, or returns a
+ * negative error when the packet ends before.
  */
 #pragma once
 
@@ -19,10 +19,12 @@
 /* Which bytes of the packet the network header leaves to TCP. */
 struct wire_l4 {
 	__u32 off;
-	__u32 end; /* first byte behind the IP packet; ~0 when the header does not say (a GSO jumbogram) */
+	/* first byte behind the IP packet; ~0 when the header does not say (a GSO jumbogram) */
+	__u32 end;
 };
 
-static inline enum wire_status wire_ipv4(const struct wire_src *src, __u32 off, struct tuple *t, struct wire_l4 *l4)
+static inline enum wire_status wire_ipv4(const struct wire_src *src, __u32 off, struct tuple *t,
+					 struct wire_l4 *l4)
 {
 	__u8 h[20];
 	__u32 ihl, total;
@@ -44,7 +46,8 @@ static inline enum wire_status wire_ipv4(const struct wire_src *src, __u32 off, 
 	return WIRE_TCP;
 }
 
-static inline enum wire_status wire_ipv6(const struct wire_src *src, __u32 off, struct tuple *t, struct wire_l4 *l4)
+static inline enum wire_status wire_ipv6(const struct wire_src *src, __u32 off, struct tuple *t,
+					 struct wire_l4 *l4)
 {
 	__u8 h[40];
 	__u8 next;
@@ -92,15 +95,17 @@ static inline enum wire_status wire_ipv6(const struct wire_src *src, __u32 off, 
 
 /*
  * Walk over the options as receivers do (RFC 9293, 3.1): it stops at the end-of-list option and at
- * the first option with an impossible length; what was found before that counts. A kind 8 of another
- * length than 10 is no timestamp, and the last of several timestamps is the one that counts.
+ * the first option with an impossible length; what was found before that counts. A kind 8 of
+ * another length than 10 is no timestamp, and the last of several timestamps is the one that
+ * counts.
  */
 static inline void wire_options(struct wire_packet *p)
 {
 	__u32 skip = 0;
 
 	/* nearly every segment of a connection: NOP NOP timestamp, and nothing else */
-	if (p->opts_len == 12 && p->opts[0] == 1 && p->opts[1] == 1 && p->opts[2] == 8 && p->opts[3] == 10) {
+	if (p->opts_len == 12 && p->opts[0] == 1 && p->opts[1] == 1 && p->opts[2] == 8 &&
+	    p->opts[3] == 10) {
 		p->ts_count = 1;
 		p->ts_at = 4;
 		p->tsval = wire_get32(p->opts + 4);
@@ -108,8 +113,9 @@ static inline void wire_options(struct wire_packet *p)
 		return;
 	}
 	/*
-	 * Byte by byte, with a count of those to skip: constant offsets are what the kernel's verifier follows
-	 * cheaply. Behind opts_len stand zeroes, which end the list and are no valid length either.
+	 * Byte by byte, with a count of those to skip: constant offsets are what the kernel's
+	 * verifier follows cheaply. Behind opts_len stand zeroes, which end the list and are no
+	 * valid length either.
 	 */
 #pragma GCC unroll 40
 	for (__u32 n = 0; n < WIRE_OPTS_MAX; n++) {
@@ -146,7 +152,8 @@ static inline void wire_options(struct wire_packet *p)
  *
  * PKT is written whole only for WIRE_TCP; before that parts of it may have changed.
  */
-static inline enum wire_status wire_parse(const struct wire_src *src, __u32 off, struct wire_packet *pkt)
+static inline enum wire_status wire_parse(const struct wire_src *src, __u32 off,
+					  struct wire_packet *pkt)
 {
 	struct wire_l4 l4 = { 0 };
 	enum wire_status st;
@@ -171,7 +178,8 @@ static inline enum wire_status wire_parse(const struct wire_src *src, __u32 off,
 	if (doff < 20 || l4.off + doff > l4.end)
 		return WIRE_BAD;
 	opts_len = doff - 20;
-	if (opts_len && opts_len <= WIRE_OPTS_MAX && wire_load(src, l4.off + 20, pkt->opts, opts_len) < 0)
+	if (opts_len && opts_len <= WIRE_OPTS_MAX &&
+	    wire_load(src, l4.off + 20, pkt->opts, opts_len) < 0)
 		return WIRE_BAD;
 	__builtin_memcpy(&pkt->tuple.sport_be, h, 2);
 	__builtin_memcpy(&pkt->tuple.dport_be, h + 2, 2);

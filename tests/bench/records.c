@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * records.c - what a record costs: insert, hit and miss in tables of a thousand to ten million records, of one destination and of 50 000.
+ * records.c - what a record costs: insert, hit and miss in tables of a thousand to ten million
+ * records, of one destination and of 50 000.
  *
- *	records [-m RECORDS] [-b OBJECT]	the largest table (default 10000000), the BPF programs (default build/tsnat.bpf.o)
+ *	records [-m RECORDS] [-b OBJECT]
  *
- * Three ways: packets through the egress program, by BPF_PROG_TEST_RUN (the time is the kernel's, of the program alone; each packet is of another
- * connection, so the caches do not help, but for the first row); the same table through the system calls that the daemon uses; and the table of the
- * datapath without BPF. Every round visits all sizes in turn; the medians of the rounds are shown. With the table grow the cache
- * misses, and nothing else: the rows where all is in the cache stay the same. Needs root.
+ * RECORDS is the size of the largest table (default 10000000), OBJECT has the BPF programs (default
+ * build/tsnat.bpf.o).
+ *
+ * Three ways: packets through the egress program, by BPF_PROG_TEST_RUN (the time is the kernel's,
+ * of the program alone; each packet is of another connection, so the caches do not help, but for
+ * the first row); the same table through the system calls that the daemon uses; and the table of
+ * the datapath without BPF. Every round visits all sizes in turn; the medians of the rounds are
+ * shown. With the table grow the cache misses, and nothing else: the rows where all is in the cache
+ * stay the same. Needs root.
  */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -36,7 +42,8 @@
 #define BATCH 4096
 #define HOLD_MS 300000
 
-#define AGAIN 100 /* how often the same packet or question is repeated, where the caches are to help */
+#define AGAIN \
+	100 /* how often the same packet or question is repeated, where the caches are to help */
 
 enum operation {
 	EGRESS_AGAIN,
@@ -118,7 +125,10 @@ static uint64_t rnd(void)
 
 /* --- keys --- */
 
-/* Which of three sets of tuples: those that are in the table, those that come and go, and those that never are. */
+/*
+ * Which of three sets of tuples: those that are in the table, those that come and go, and those
+ * that never are.
+ */
 enum set { SET_PRESENT = 80, SET_NEW = 81, SET_ABSENT = 82 };
 
 /* The I-th: one destination seen from many external addresses, or many destinations from one. */
@@ -144,8 +154,11 @@ static struct record record(void)
 	clock_gettime(CLOCK_BOOTTIME, &t);
 	ms = (uint32_t)(t.tv_sec * 1000 + t.tv_nsec / 1000000);
 	return (struct record){
-		.last = RECORD_LAST(1000000, ms), .state = RECORD_ESTABLISHED | RECORD_FIN_OUT | RECORD_FIN_IN,
-		.shift = 77, .seen_ms = ms, .syn_ms = ms,
+		.last = RECORD_LAST(1000000, ms),
+		.state = RECORD_ESTABLISHED | RECORD_FIN_OUT | RECORD_FIN_IN,
+		.shift = 77,
+		.seen_ms = ms,
+		.syn_ms = ms,
 	};
 }
 
@@ -174,12 +187,15 @@ static void make_packet(uint8_t p[PACKET_SIZE], const struct tuple *t, uint16_t 
 	wire_put32(tcp + 24, 900000 + (uint32_t)rnd() % 1000);
 }
 
-/* A packet through the egress program, REPEAT times. Returns the nanoseconds that it took there each time. */
+/*
+ * A packet through the egress program, REPEAT times. Returns the nanoseconds that it took there
+ * each time.
+ */
 static uint32_t run(const struct bench *b, const struct tuple *t, uint16_t flags, int repeat)
 {
 	uint8_t in[PACKET_SIZE], out[PACKET_SIZE + 64];
-	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = in, .data_size_in = sizeof(in), .data_out = out,
-		    .data_size_out = sizeof(out), .repeat = repeat);
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = in, .data_size_in = sizeof(in),
+		    .data_out = out, .data_size_out = sizeof(out), .repeat = repeat);
 
 	make_packet(in, t, flags);
 	if (bpf_prog_test_run_opts(b->program, &opts) < 0)
@@ -255,9 +271,13 @@ static void make_bpf(struct bench *b)
 		die("%s: cannot be loaded: %s", object_path, strerror(errno));
 	b->map = bpf_map__fd(map);
 	b->program = bpf_program__fd(bpf_object__find_program_by_name(b->object, "tsnat_egress"));
-	/* test packets leave by the loopback interface, where now every source is a translated one */
-	if (bpf_map_update_elem(bpf_object__find_map_fd_by_name(b->object, "externals"), &all, &one, BPF_ANY) < 0 ||
-	    bpf_map_update_elem(bpf_object__find_map_fd_by_name(b->object, "settings"), &zero, &set, BPF_ANY) < 0)
+	/*
+	 * test packets leave by the loopback interface, where now every source is a translated one
+	 */
+	if (bpf_map_update_elem(bpf_object__find_map_fd_by_name(b->object, "externals"), &all, &one,
+				BPF_ANY) < 0 ||
+	    bpf_map_update_elem(bpf_object__find_map_fd_by_name(b->object, "settings"), &zero, &set,
+				BPF_ANY) < 0)
 		die("cannot set up the programs: %s", strerror(errno));
 	fill_bpf(b);
 	b->bpf_bytes = bpf_memory(b->map) / b->n;
@@ -276,7 +296,10 @@ static void file_insert(struct bench *b, const struct tuple *t, const struct rec
 static void make_file(struct bench *b)
 {
 	const struct records_config cfg = {
-		.records = b->n + OPERATIONS, .destinations = 1000, .boot_id = { 1 }, .random = { rnd(), rnd() },
+		.records = b->n + OPERATIONS,
+		.destinations = 1000,
+		.boot_id = { 1 },
+		.random = { rnd(), rnd() },
 	};
 	double before = own_memory();
 
@@ -496,7 +519,9 @@ static void print(const struct bench *b, int n)
 {
 	double row[SIZES];
 
-	printf("%-46s   %s : %s", b->spread ? "50 000 destinations, ns per operation" : "One destination, ns per operation",
+	printf("%-46s   %s : %s",
+	       b->spread ? "50 000 destinations, ns per operation"
+			 : "One destination, ns per operation",
 	       in_words(b[n - 1].n), in_words(b[0].n));
 	for (int i = 0; i < n; i++)
 		printf(" %7s", in_words(b[i].n));

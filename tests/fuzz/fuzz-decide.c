@@ -5,10 +5,10 @@
 
 #include "core/decide.h"
 
-#define MUST(x)                                                                                    \
-	do {                                                                                       \
-		if (!(x))                                                                          \
-			__builtin_trap();                                                          \
+#define MUST(x)                           \
+	do {                              \
+		if (!(x))                 \
+			__builtin_trap(); \
 	} while (0)
 
 /* Linux's rule for a SYN in TIME_WAIT; half the range ahead is still accepted. */

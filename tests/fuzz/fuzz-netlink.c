@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Any bytes as messages of nfnetlink_queue: what the parser hands out lies within the message. The seeds are packets; a message header is put
- * in front when the first byte asks for it, so that the attributes' parser is reached at once.
+ * Any bytes as messages of nfnetlink_queue: what the parser hands out lies within the message. The
+ * seeds are packets; a message header is put in front when the first byte asks for it, so that the
+ * attributes' parser is reached at once.
  */
 #include <libmnl/libmnl.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -13,7 +14,11 @@
 #include "queue_netlink.h"
 #include "util.h"
 
-#define MUST(x) do { if (!(x)) __builtin_trap(); } while (0)
+#define MUST(x)                           \
+	do {                              \
+		if (!(x))                 \
+			__builtin_trap(); \
+	} while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

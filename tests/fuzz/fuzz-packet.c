@@ -10,10 +10,10 @@
 #include "packet.h"
 #include "rewrite.h"
 
-#define MUST(x)                                                                                    \
-	do {                                                                                       \
-		if (!(x))                                                                          \
-			__builtin_trap();                                                          \
+#define MUST(x)                           \
+	do {                              \
+		if (!(x))                 \
+			__builtin_trap(); \
 	} while (0)
 #define PSEUDO 0x1a2b /* stands for the pseudo header, which does not change */
 

@@ -45,7 +45,9 @@
 
 static const struct rules_config one_queue = { .queue_num = QUEUE, .queues = 1 };
 static const struct rules_config two_queues = { .queue_num = QUEUE, .queues = 2 };
-static const struct rules_config segments = { .queue_num = QUEUE, .queues = 1, .segments = true, .mark_mask = 0x20000 };
+static const struct rules_config segments = {
+	.queue_num = QUEUE, .queues = 1, .segments = true, .mark_mask = 0x20000
+};
 static const char *const wan[] = { "wan0" };
 static const char *const both[] = { "wan0", "lan0" };
 
@@ -514,9 +516,11 @@ static void test_bad_config(void **state)
 
 	(void)state;
 	assert_int_equal(rules_new(&r, &(struct rules_config){ .queue_num = 5 }), -EINVAL);
-	assert_int_equal(rules_new(&r, &(struct rules_config){ .queue_num = 65535, .queues = 2 }), -EINVAL);
+	assert_int_equal(rules_new(&r, &(struct rules_config){ .queue_num = 65535, .queues = 2 }),
+			 -EINVAL);
 	assert_null(r);
-	assert_int_equal(rules_new(&r, &(struct rules_config){ .queue_num = 65535, .queues = 1 }), 0);
+	assert_int_equal(rules_new(&r, &(struct rules_config){ .queue_num = 65535, .queues = 1 }),
+			 0);
 	rules_free(r);
 	rules_free(NULL);
 }
@@ -661,8 +665,8 @@ static void test_present(void **state)
 }
 
 /*
- * Everything is there, but the chain runs before the translation. Where nft(8) cannot write our rule,
- * because the kernel lacks the queue expression, another one stands for it.
+ * Everything is there, but the chain runs before the translation. Where nft(8) cannot write our
+ * rule, because the kernel lacks the queue expression, another one stands for it.
  */
 static void test_present_wrong_chain(void **state)
 {
@@ -670,10 +674,11 @@ static void test_present_wrong_chain(void **state)
 	char command[400];
 
 	install(s->rules, wan, 1);
-	snprintf(command, sizeof(command),
-		 "t=$(nft list table ip6 tsnatd 2>/dev/null | sed 's/srcnat + 10/srcnat - 10/%s') &&"
-		 " nft delete table ip6 tsnatd && echo \"$t\" | nft -f -",
-		 has_native_queue ? "" : "; s/queue num .*/accept/");
+	snprintf(
+		command, sizeof(command),
+		"t=$(nft list table ip6 tsnatd 2>/dev/null | sed 's/srcnat + 10/srcnat - 10/%s') &&"
+		" nft delete table ip6 tsnatd && echo \"$t\" | nft -f -",
+		has_native_queue ? "" : "; s/queue num .*/accept/");
 	run(command);
 	assert_int_equal(count_in("nft list table ip6 tsnatd", "srcnat - 10"), 1);
 	assert_one_rule_each();
@@ -696,8 +701,12 @@ static void test_segments(void **state)
 	install(s->rules, wan, 1);
 	text = output_of("nft list table ip6 tsnatd");
 	assert_int_equal(count(text, "queue"), 6);
-	assert_int_equal(count(text, "bypass"), 4); /* SYNs, FINs, strays and refusals; never a shifted segment */
-	assert_int_equal(count(text, "ct mark set ct mark | 0x00020000 meta mark set meta mark & 0xfffdffff"), 1);
+	assert_int_equal(count(text, "bypass"),
+			 4); /* SYNs, FINs, strays and refusals; never a shifted segment */
+	assert_int_equal(
+		count(text,
+		      "ct mark set ct mark | 0x00020000 meta mark set meta mark & 0xfffdffff"),
+		1);
 	free(text);
 	for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
 		install(s->rules, wan, 1);
@@ -731,9 +740,13 @@ static void test_segments_config(void **state)
 	struct rules *r = NULL;
 
 	(void)state;
-	assert_int_equal(rules_new(&r, &(struct rules_config){ .queue_num = 65534, .queues = 1, .segments = true,
-							       .mark_mask = 1 }), -EINVAL);
-	assert_int_equal(rules_new(&r, &(struct rules_config){ .queues = 1, .segments = true }), -EINVAL);
+	assert_int_equal(rules_new(&r, &(struct rules_config){ .queue_num = 65534,
+							       .queues = 1,
+							       .segments = true,
+							       .mark_mask = 1 }),
+			 -EINVAL);
+	assert_int_equal(rules_new(&r, &(struct rules_config){ .queues = 1, .segments = true }),
+			 -EINVAL);
 	assert_null(r);
 }
 
@@ -764,8 +777,10 @@ static void test_which_segments(void **state)
 {
 	enum { ECE = 0x40, CWR = 0x80 };
 	static const uint8_t yes[] = { TH_SYN, TH_SYN | ECE | CWR, TH_SYN | TH_PUSH };
-	static const uint8_t no[] = { TH_ACK, TH_SYN | TH_ACK, TH_SYN | TH_FIN, TH_SYN | TH_RST,
-				      TH_FIN | TH_ACK, TH_RST, TH_RST | TH_ACK, 0 };
+	static const uint8_t no[] = { TH_ACK,	       TH_SYN | TH_ACK,
+				      TH_SYN | TH_FIN, TH_SYN | TH_RST,
+				      TH_FIN | TH_ACK, TH_RST,
+				      TH_RST | TH_ACK, 0 };
 	struct state *s = *state;
 
 	install(s->rules, wan, 1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * conf-defaults FILE - does the shipped file, with every line of it uncommented, say exactly the defaults?
+ * conf-defaults FILE - does the shipped file, with every line of it uncommented, say exactly the
+ * defaults?
  *
  * Linked with config.c and log.c only.
  */
@@ -34,5 +35,6 @@ int main(int argc, char **argv)
 	memcpy(file.external, defaults.external, sizeof(file.external));
 	return memcmp((const char *)&defaults + offsetof(struct config, policy),
 		      (const char *)&file + offsetof(struct config, policy),
-		      offsetof(struct config, log_level) + sizeof(file.log_level) - offsetof(struct config, policy)) != 0;
+		      offsetof(struct config, log_level) + sizeof(file.log_level) -
+			      offsetof(struct config, policy)) != 0;
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* config-test.c - the configuration file and the command line: what is taken, and what is said of everything that is not. */
+/*
+ * config-test.c - the configuration file and the command line: what is taken, and what is said of
+ * everything that is not.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,9 +80,11 @@ static void test_every_option(void **state)
 	assert_int_equal(parse(&c, &s,
 			       "interfaces = [ \"eth0\", \"ppp0\" ];\n"
 			       "external = [ \"192.0.2.0/24\", \"2001:db8::1\" ];\n"
-			       "policy = \"unify\"; scope = \"tuple\"; datapath = \"queue\"; decide = \"queue\"; rules = \"none\";\n"
+			       "policy = \"unify\"; scope = \"tuple\"; datapath = \"queue\"; "
+			       "decide = \"queue\"; rules = \"none\";\n"
 			       "state_dir = \"/a\"; runtime_dir = \"/b\"; pin_dir = \"/c\";\n"
-			       "queue_num = 7; queues = 3; hold = 60; records = 1000; mark_mask = 0x80000000;\n"
+			       "queue_num = 7; queues = 3; hold = 60; records = 1000; mark_mask = "
+			       "0x80000000;\n"
 			       "conntrack_events = false; log_level = \"debug\";\n"),
 			 0);
 	assert_string_equal(s.text, "");
@@ -120,31 +125,34 @@ static void test_an_empty_file_changes_nothing(void **state)
 static void test_all_problems_in_one_go(void **state)
 {
 	(void)state;
-	assert_refused("hold = 5;\n"
-		       "/* a comment with \"\n"
-		       " */ policy = \"both;//\" # of them\n"
-		       "hold = 7000000000; scope = 3;\n"
-		       "policy = \"unify\";\n"
-		       "interfaces = ( \"eth0\", \"much-too-long-for-a-name\", 5 ); bogus: 5\n"
-		       "mark_mask=0x1ffffffff; records = 1.5; queue_num = -1; log_level = \"loud\";\n"
-		       "external = [ \"1.2.3.4/33\", \"::/129\", \"x\" ]; conntrack_events = 1; state_dir = \"here\"",
-		       "4: hold: is there twice\n"
-		       "4: hold: does not fit 32 bits\n"
-		       "5: policy: is there twice\n"
-		       "7: mark_mask: does not fit 32 bits\n"
-		       "3: policy: must be one of: repair unify\n"
-		       "4: scope: must be a string in quotes\n"
-		       "6: interfaces: much-too-long-for-a-name is not an interface name (1 to 15 characters)\n"
-		       "6: interfaces: must be a string in quotes\n"
-		       "6: bogus: there is no such option\n"
-		       "7: records: must be a number\n"
-		       "7: queue_num: must be a number from 0 to 65535\n"
-		       "7: log_level: must be one of: error warning notice info debug\n"
-		       "8: external: 1.2.3.4/33 has an impossible prefix length\n"
-		       "8: external: ::/129 has an impossible prefix length\n"
-		       "8: external: x is not an address or prefix\n"
-		       "8: conntrack_events: must be true or false\n"
-		       "8: state_dir: must be an absolute path\n");
+	assert_refused(
+		"hold = 5;\n"
+		"/* a comment with \"\n"
+		" */ policy = \"both;//\" # of them\n"
+		"hold = 7000000000; scope = 3;\n"
+		"policy = \"unify\";\n"
+		"interfaces = ( \"eth0\", \"much-too-long-for-a-name\", 5 ); bogus: 5\n"
+		"mark_mask=0x1ffffffff; records = 1.5; queue_num = -1; log_level = \"loud\";\n"
+		"external = [ \"1.2.3.4/33\", \"::/129\", \"x\" ]; conntrack_events = 1; state_dir "
+		"= \"here\"",
+		"4: hold: is there twice\n"
+		"4: hold: does not fit 32 bits\n"
+		"5: policy: is there twice\n"
+		"7: mark_mask: does not fit 32 bits\n"
+		"3: policy: must be one of: repair unify\n"
+		"4: scope: must be a string in quotes\n"
+		"6: interfaces: much-too-long-for-a-name is not an interface name (1 to 15 "
+		"characters)\n"
+		"6: interfaces: must be a string in quotes\n"
+		"6: bogus: there is no such option\n"
+		"7: records: must be a number\n"
+		"7: queue_num: must be a number from 0 to 65535\n"
+		"7: log_level: must be one of: error warning notice info debug\n"
+		"8: external: 1.2.3.4/33 has an impossible prefix length\n"
+		"8: external: ::/129 has an impossible prefix length\n"
+		"8: external: x is not an address or prefix\n"
+		"8: conntrack_events: must be true or false\n"
+		"8: state_dir: must be an absolute path\n");
 }
 
 /* libconfig keeps the low 32 bits: 4294967301 would be a hold of 5 s. */
@@ -155,18 +163,25 @@ static void test_numbers_beyond_32_bits(void **state)
 
 	(void)state;
 	assert_refused("hold = 4294967301;", "1: hold: does not fit 32 bits\n");
-	assert_refused("hold = 2147483653;", "1: hold: does not fit 32 bits\n1: hold: must be a number from 1 to 86400\n");
+	assert_refused(
+		"hold = 2147483653;",
+		"1: hold: does not fit 32 bits\n1: hold: must be a number from 1 to 86400\n");
 	assert_refused("hold = 0x100000005;", "1: hold: does not fit 32 bits\n");
-	assert_refused("hold = 99999999999999999999;",
-		       "1: hold: does not fit 32 bits\n1: hold: must be a number from 1 to 86400\n");
+	assert_refused(
+		"hold = 99999999999999999999;",
+		"1: hold: does not fit 32 bits\n1: hold: must be a number from 1 to 86400\n");
 	assert_refused("hold = 4294967301L;", "1: hold: must be a number from 1 to 86400\n");
-	assert_refused("mark_mask = 0x100000000L;", "1: mark_mask: must be a number from 1 to 4294967295\n");
+	assert_refused("mark_mask = 0x100000000L;",
+		       "1: mark_mask: must be a number from 1 to 4294967295\n");
 	assert_int_equal(parse(&c, &s, "mark_mask = 0xFFFFFFFF;"), 0);
 	assert_true(c.mark_mask == UINT32_MAX);
 	assert_int_equal(parse(&c, &s, "mark_mask = 4294967295L;"), 0);
 	assert_true(c.mark_mask == UINT32_MAX);
 	/* what only looks like one */
-	assert_int_equal(parse(&c, &s, "state_dir = \"/4294967301\"; # 4294967301\nruntime_dir = \"/a\\\"4294967301\";"), 0);
+	assert_int_equal(parse(&c, &s,
+			       "state_dir = \"/4294967301\"; # 4294967301\nruntime_dir = "
+			       "\"/a\\\"4294967301\";"),
+			 0);
 }
 
 static void test_ranges(void **state)
@@ -200,10 +215,14 @@ static void test_what_is_not_a_configuration(void **state)
 	assert_int_equal(config_parse_file(&c, "/", report, &s), -EISDIR);
 }
 
-/* Random bytes, and a good file with some of its bytes changed: an error, or a configuration; never a crash. */
+/*
+ * Random bytes, and a good file with some of its bytes changed: an error, or a configuration; never
+ * a crash.
+ */
 static void test_damaged_files(void **state)
 {
-	static const char good[] = "hold = 60; /* x */ interfaces = [ \"a\", \"b\" ]; # y\nmark_mask = 0xff; external = ( \"::/0\" );\n";
+	static const char good[] = "hold = 60; /* x */ interfaces = [ \"a\", \"b\" ]; # "
+				   "y\nmark_mask = 0xff; external = ( \"::/0\" );\n";
 	char bytes[sizeof(good)];
 	struct config c;
 	struct said s;

@@ -106,7 +106,9 @@ static void test_zero(void **state)
 	}
 }
 
-/* No change, no other checksum. (0xffff, which no sender writes, may become 0: it means the same.) */
+/*
+ * No change, no other checksum. (0xffff, which no sender writes, may become 0: it means the same.)
+ */
 static void test_same_value(void **state)
 {
 	(void)state;
@@ -166,7 +168,8 @@ static void test_complete(void **state)
 
 	(void)state;
 	for (int n = 0; n < 400; n++) {
-		const size_t tcp_off = n & 1 ? 40 : 20, data = n < 200 ? (size_t)n : random32() % 65000;
+		const size_t tcp_off = n & 1 ? 40 : 20,
+			     data = n < 200 ? (size_t)n : random32() % 65000;
 		const size_t len = tcp_off + 20 + data;
 		struct wire_packet pkt;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The bpf datapath's records, behind its operations. Nothing is attached; the maps are pinned in a directory of the test's own.
+ * The bpf datapath's records, behind its operations. Nothing is attached; the maps are pinned in a
+ * directory of the test's own.
  *
  * Needs CAP_BPF, CAP_NET_ADMIN and a bpffs; says so and ends well where they are missing.
  */
@@ -65,7 +66,11 @@ static struct record record_of(uint32_t state, uint32_t shift, uint32_t silent_m
 {
 	const uint32_t seen = (uint32_t)boot_ms() - silent_ms;
 
-	return (struct record){ .last = RECORD_LAST(1000, seen), .state = state, .shift = shift, .seen_ms = seen, .syn_ms = seen };
+	return (struct record){ .last = RECORD_LAST(1000, seen),
+				.state = state,
+				.shift = shift,
+				.seen_ms = seen,
+				.syn_ms = seen };
 }
 
 static void put(uint16_t port, struct record r)
@@ -130,7 +135,10 @@ static void test_sweep(void **state)
 	assert_true(exists(1) && exists(3));
 }
 
-/* Stop for more than a second, as a busy machine may do it to anybody, while packets go on: then a packet of port 2's tuple. */
+/*
+ * Stop for more than a second, as a busy machine may do it to anybody, while packets go on: then a
+ * packet of port 2's tuple.
+ */
 static int stop_for_a_while(void *user, const struct tuple *t)
 {
 	const struct tuple other = tuple_of(2);
@@ -171,7 +179,10 @@ int main(void)
 	int r;
 
 	snprintf(pin_dir, sizeof(pin_dir), "/sys/fs/bpf/tsnatd-unit-%d", (int)getpid());
-	config = (struct datapath_config){ .pin_dir = pin_dir, .runtime_dir = "/nonexistent", .records = 1000, .hold_ms = HOLD_MS };
+	config = (struct datapath_config){ .pin_dir = pin_dir,
+					   .runtime_dir = "/nonexistent",
+					   .records = 1000,
+					   .hold_ms = HOLD_MS };
 	r = open_datapath();
 	if (r == -EPERM || r == -EOPNOTSUPP || r == -EROFS) {
 		printf("ok 1 - the bpf datapath # SKIP may not be opened\n");

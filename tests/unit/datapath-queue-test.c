@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The datapath without BPF, packet by packet: which shift does each one get, in whatever order they are read? */
+/*
+ * The datapath without BPF, packet by packet: which shift does each one get, in whatever order they
+ * are read?
+ */
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +33,9 @@ static struct datapath *dp;
 
 static int begin(void **state)
 {
-	struct datapath_config cfg = { .runtime_dir = dir, .records = 64, .hold_ms = HOLD_MS, .policy = POLICY_REPAIR };
+	struct datapath_config cfg = {
+		.runtime_dir = dir, .records = 64, .hold_ms = HOLD_MS, .policy = POLICY_REPAIR
+	};
 	const char *error;
 
 	(void)state;
@@ -53,7 +58,8 @@ static int end(void **state)
 }
 
 /* A segment to the server or from it. */
-static void make(uint8_t p[LEN], bool out, uint16_t flags, uint32_t seq, uint32_t ack, uint32_t tsval, uint32_t tsecr)
+static void make(uint8_t p[LEN], bool out, uint16_t flags, uint32_t seq, uint32_t ack,
+		 uint32_t tsval, uint32_t tsecr)
 {
 	static const uint8_t gateway[] = { 192, 0, 2, 1 }, server[] = { 198, 51, 100, 1 };
 	struct wire_packet pkt;
@@ -116,7 +122,9 @@ static uint32_t in(uint16_t flags, uint32_t seq, uint32_t ack, uint32_t tsecr)
 static uint32_t syn_when(uint32_t isn, uint32_t tsval, uint64_t empty_ns, bool verdict)
 {
 	uint8_t p[LEN];
-	struct datapath_packet d = { .data = p, .len = LEN, .outbound = true, .unmarked = true, .empty_ns = empty_ns };
+	struct datapath_packet d = {
+		.data = p, .len = LEN, .outbound = true, .unmarked = true, .empty_ns = empty_ns
+	};
 
 	make(p, true, SYN, isn, 0, tsval, 0);
 	datapath_queue.apply(dp, &d);
@@ -147,8 +155,10 @@ static void first_connection(void)
 
 static struct record record(void)
 {
-	struct tuple t = { .src = { [10] = 0xff, 0xff, 192, 0, 2, 1 }, .dst = { [10] = 0xff, 0xff, 198, 51, 100, 1 },
-			   .sport_be = htons(40000), .dport_be = htons(80) };
+	struct tuple t = { .src = { [10] = 0xff, 0xff, 192, 0, 2, 1 },
+			   .dst = { [10] = 0xff, 0xff, 198, 51, 100, 1 },
+			   .sport_be = htons(40000),
+			   .dport_be = htons(80) };
 	struct record r;
 
 	assert_int_equal(datapath_queue.lookup(dp, &t, &r), 0);
@@ -176,7 +186,9 @@ static void test_shift(void **state)
 	assert_int_equal(in(ACK, 90001, 5001, 1001 + shift), shift);
 }
 
-/* Its last segments are read after the next connection's SYN, and even after that one was answered. */
+/*
+ * Its last segments are read after the next connection's SYN, and even after that one was answered.
+ */
 static void test_old_segments(void **state)
 {
 	uint32_t a, b;
@@ -215,7 +227,10 @@ static void test_old_segments_before_unshifted(void **state)
 	assert_int_equal(in(ACK, 90401, 5102, 1002 + a), a);
 }
 
-/* Two SYNs were given one tuple. The one that is read first has it, whether its verdict was sent meanwhile or not. */
+/*
+ * Two SYNs were given one tuple. The one that is read first has it, whether its verdict was sent
+ * meanwhile or not.
+ */
 static void test_clash(void **state)
 {
 	const uint64_t empty_ns = boot_ns();
@@ -233,7 +248,10 @@ static void test_clash(void **state)
 	assert_int_equal(in(SYN | ACK, 90000, 5001, 1000 + a), a);
 }
 
-/* Of two that need no shift either may win. The one that is read later is above the first, and above what the server held before them. */
+/*
+ * Of two that need no shift either may win. The one that is read later is above the first, and
+ * above what the server held before them.
+ */
 static void test_clash_of_unshifted(void **state)
 {
 	const uint64_t empty_ns = boot_ns();
@@ -242,11 +260,15 @@ static void test_clash_of_unshifted(void **state)
 	(void)state;
 	first_connection();
 	assert_int_equal(syn_when(5000, HIGH + step, empty_ns, false), 0);
-	assert_true(syn_when(3000000000u, HIGH + 2 * step, empty_ns, false)); /* beyond half the range of what the server may hold */
+	assert_true(syn_when(3000000000u, HIGH + 2 * step, empty_ns,
+			     false)); /* beyond half the range of what the server may hold */
 	assert_int_equal(record().isn, 3000000000u);
 }
 
-/* The first one's verdict was sent, so the other is lost. The next SYN is above the winner, whatever the loser left. */
+/*
+ * The first one's verdict was sent, so the other is lost. The next SYN is above the winner,
+ * whatever the loser left.
+ */
 static void test_clash_with_unshifted(void **state)
 {
 	const uint64_t empty_ns = boot_ns();
@@ -262,8 +284,8 @@ static void test_clash_with_unshifted(void **state)
 }
 
 /*
- * To a server that has not seen the old connection's end the SYN is a stray segment: it tells where it is, and the client resets that. conntrack gives the
- * tuple away at once.
+ * To a server that has not seen the old connection's end the SYN is a stray segment: it tells where
+ * it is, and the client resets that. conntrack gives the tuple away at once.
  */
 static void test_refused(void **state)
 {
@@ -285,7 +307,10 @@ static void test_refused(void **state)
 	assert_int_equal(counter(COUNTER_CLASHES), 0);
 }
 
-/* conntrack lost it with its mark, and picks it up again. Not what somebody else sends from the tuple. */
+/*
+ * conntrack lost it with its mark, and picks it up again. Not what somebody else sends from the
+ * tuple.
+ */
 static void test_lost_mark(void **state)
 {
 	uint8_t p[LEN];
@@ -309,7 +334,10 @@ static void test_lost_mark(void **state)
 	assert_int_equal(counter(COUNTER_MARKS_RESTORED), 1);
 }
 
-/* What is acknowledged after the FIN of an unshifted connection is not seen, and has a younger TSval. */
+/*
+ * What is acknowledged after the FIN of an unshifted connection is not seen, and has a younger
+ * TSval.
+ */
 static void test_last_ack(void **state)
 {
 	uint64_t start;
@@ -363,8 +391,17 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 	const struct CMUnitTest tests[] = {
-		TEST(test_shift), TEST(test_old_segments), TEST(test_old_segments_before_unshifted), TEST(test_clash), TEST(test_clash_of_unshifted), TEST(test_clash_with_unshifted),
-		TEST(test_refused), TEST(test_last_ack), TEST(test_lost_mark), TEST(test_partial), TEST(test_cut),
+		TEST(test_shift),
+		TEST(test_old_segments),
+		TEST(test_old_segments_before_unshifted),
+		TEST(test_clash),
+		TEST(test_clash_of_unshifted),
+		TEST(test_clash_with_unshifted),
+		TEST(test_refused),
+		TEST(test_last_ack),
+		TEST(test_lost_mark),
+		TEST(test_partial),
+		TEST(test_cut),
 	};
 
 	return cmocka_run_group_tests_name("datapath-queue", tests, NULL, NULL);

@@ -728,7 +728,10 @@ static void test_milliseconds(void **state)
 	assert_true(ms_expired(1001 + HOLD, 1000, HOLD));
 	assert_false(ms_expired(HOLD - 0x10, -0x10u, HOLD));
 	assert_true(ms_expired(HOLD - 0xf, -0x10u, HOLD));
-	/* a stamp from another processor, or of while the reader of the time was stopped; and one that is weeks old */
+	/*
+	 * a stamp from another processor, or of while the reader of the time was stopped; and one
+	 * that is weeks old
+	 */
 	assert_false(ms_expired(1000, 1001, HOLD));
 	assert_false(ms_expired(1000, 1000 + MS_STOPPED, HOLD));
 	assert_true(ms_expired(1000, 1001 + MS_STOPPED, HOLD));

@@ -17,7 +17,9 @@
 
 #define CALL(method) "{\"method\":\"" GATEWAY_INTERFACE "." method "\"}"
 #define CALL_MORE(method) "{\"method\":\"" GATEWAY_INTERFACE "." method "\",\"more\":true}"
-#define LIST_ALL "{\"method\":\"" GATEWAY_INTERFACE ".ListConnections\",\"parameters\":{\"closed\":true},\"more\":true}"
+#define LIST_ALL                           \
+	"{\"method\":\"" GATEWAY_INTERFACE \
+	".ListConnections\",\"parameters\":{\"closed\":true},\"more\":true}"
 #define NOW_MS 5000000u
 
 struct fixture {
@@ -101,8 +103,8 @@ static void make_connection(uint32_t i, struct tuple *t, struct record *r)
 		r->inside.sport_be = htons(5555);
 		break;
 	case 2:
-		r->state =
-			RECORD_ANSWERED | RECORD_ESTABLISHED | RECORD_LIVE | 5 * RECORD_GENERATION;
+		r->state = RECORD_ANSWERED | RECORD_ESTABLISHED | RECORD_LIVE |
+			   5 * RECORD_GENERATION;
 		r->shift = 0xfffffff0;
 		set_ipv4(r->inside.src, 0x0a000001);
 		r->inside.sport_be = htons(40000);
@@ -280,11 +282,11 @@ static const char *const gauge_names[] = { GATEWAY_GAUGES(LOWER_NAME, LOWER_NAME
 static void expect_statistics(struct json_object *o)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(counter_names); i++) {
-		int64_t expected = i == COUNTER_SHIFTS_STARTED  ? 50 :
-				   i == COUNTER_SHIFTS_ENDED    ? 20 :
-				   i == COUNTER_RECORDS_CREATED ? 70 :
-				   i == COUNTER_RECORDS_REMOVED ? 10 :
-								  1000 + (int64_t)i;
+		int64_t expected = i == COUNTER_SHIFTS_STARTED	  ? 50
+				   : i == COUNTER_SHIFTS_ENDED	  ? 20
+				   : i == COUNTER_RECORDS_CREATED ? 70
+				   : i == COUNTER_RECORDS_REMOVED ? 10
+								  : 1000 + (int64_t)i;
 
 		assert_int_equal(number(o, counter_names[i]), expected);
 	}
@@ -360,7 +362,7 @@ static void monitor_ends_with_its_reader(void **state)
 static void refuses_bad_intervals(void **state)
 {
 	static const char *const intervals[] = {
-		"0",          "-1", "3601", "1.5", "\"1\"", "null", "true", "18446744073709551617",
+		"0",	      "-1", "3601", "1.5", "\"1\"", "null", "true", "18446744073709551617",
 		"4294967297",
 	};
 
@@ -442,8 +444,9 @@ static void expect_answer(struct fixture *f, const char *call, const char *answe
 
 static void tells_its_rules(void **state)
 {
-	expect_answer(*state, CALL("GetRules"),
-		      "{\"parameters\":{\"nft\":\"table ip tsnatd {\\n\\tset \\\"we?rd\\\"\\n}\\n\"}}");
+	expect_answer(
+		*state, CALL("GetRules"),
+		"{\"parameters\":{\"nft\":\"table ip tsnatd {\\n\\tset \\\"we?rd\\\"\\n}\\n\"}}");
 }
 
 static void reloads(void **state)
@@ -462,7 +465,8 @@ static void tells_all_that_is_wrong_with_a_configuration(void **state)
 
 	f->bad_line = "x.conf:1: hold: no\xff";
 	expect_answer(f, CALL("Reload"),
-		      "{\"error\":\"" GATEWAY_INTERFACE ".ConfigurationInvalid\",\"parameters\":{\"problems\":["
+		      "{\"error\":\"" GATEWAY_INTERFACE
+		      ".ConfigurationInvalid\",\"parameters\":{\"problems\":["
 		      "\"x.conf:1: hold: no?\",\"the second one\"]}}");
 	assert_int_equal(f->reloads, 1);
 }
@@ -481,7 +485,8 @@ static void only_root_and_the_own_user_may_reload(void **state)
 	peer_open(&other, f->event, f->place.path);
 	assert_int_equal(seteuid(0), 0);
 	peer_send(&other, CALL("Reload"));
-	peer_expect(&other, "{\"error\":\"org.varlink.service.PermissionDenied\",\"parameters\":{}}");
+	peer_expect(&other,
+		    "{\"error\":\"org.varlink.service.PermissionDenied\",\"parameters\":{}}");
 	peer_send(&other, CALL("GetRules"));
 	assert_non_null(strstr(peer_next(&other), "{\"parameters\":{\"nft\":"));
 	assert_int_equal(f->reloads, 0);
@@ -587,16 +592,15 @@ static void lists_connections(void **state)
 	bool truncated;
 
 	f->connections = 1000;
-	assert_int_equal(
-		list(f, LIST_ALL, "connections", expect_connection, &truncated),
-		999);
+	assert_int_equal(list(f, LIST_ALL, "connections", expect_connection, &truncated), 999);
 	assert_false(truncated);
 }
 
 static void expect_open(size_t i, struct json_object *row)
 {
 	(void)i;
-	assert_string_not_equal(json_object_get_string(json_object_object_get(row, "state")), "closed");
+	assert_string_not_equal(json_object_get_string(json_object_object_get(row, "state")),
+				"closed");
 }
 
 static void lists_open_connections_unless_asked_for_all(void **state)
@@ -605,7 +609,8 @@ static void lists_open_connections_unless_asked_for_all(void **state)
 	bool truncated;
 
 	f->connections = 100;
-	assert_int_equal(list(f, CALL_MORE("ListConnections"), "connections", expect_open, &truncated), 97);
+	assert_int_equal(
+		list(f, CALL_MORE("ListConnections"), "connections", expect_open, &truncated), 97);
 	assert_int_equal(list(f,
 			      "{\"method\":\"" GATEWAY_INTERFACE
 			      ".ListConnections\",\"parameters\":{\"closed\":null},\"more\":true}",
@@ -623,8 +628,7 @@ static void lists_a_hundred_thousand_connections(void **state)
 	bool truncated;
 
 	f->connections = 100000;
-	assert_int_equal(list(f, LIST_ALL, "connections", NULL, &truncated),
-			 99999);
+	assert_int_equal(list(f, LIST_ALL, "connections", NULL, &truncated), 99999);
 	assert_false(truncated);
 }
 
@@ -678,8 +682,7 @@ static void limits_listings(void **state)
 	assert_int_equal(read_listing(&p[0], "connections", expect_connection, &truncated), 9999);
 	peer_close(&p[1]);
 	peer_run_server(f->event);
-	assert_int_equal(list(f, LIST_ALL, "connections", NULL, &truncated),
-			 9999);
+	assert_int_equal(list(f, LIST_ALL, "connections", NULL, &truncated), 9999);
 	peer_close(&p[0]);
 	for (int i = 2; i < GATEWAY_LISTINGS_MAX; i++)
 		peer_close(&p[i]);
@@ -689,9 +692,9 @@ static void limits_listings(void **state)
 
 static char *get_definition(struct fixture *f)
 {
-	struct json_object *o =
-		ask(f, "{\"method\":\"org.varlink.service.GetInterfaceDescription\","
-		       "\"parameters\":{\"interface\":\"" GATEWAY_INTERFACE "\"}}");
+	struct json_object *o = ask(f,
+				    "{\"method\":\"org.varlink.service.GetInterfaceDescription\","
+				    "\"parameters\":{\"interface\":\"" GATEWAY_INTERFACE "\"}}");
 	char *copy = strdup(json_object_get_string(json_object_object_get(o, "description")));
 
 	json_object_put(o);
@@ -744,13 +747,19 @@ static void comments_every_field(void **state)
 static void defines_what_it_has(void **state)
 {
 	static const char *const members[] = {
-		"method GetStatus(",        "method GetStatistics(",
-		"method Monitor(",          "method ListConnections(",
-		"method ListDestinations(", "error Busy(",
-		"method GetRules(",	    "method Reload(",
+		"method GetStatus(",
+		"method GetStatistics(",
+		"method Monitor(",
+		"method ListConnections(",
+		"method ListDestinations(",
+		"error Busy(",
+		"method GetRules(",
+		"method Reload(",
 		"error ConfigurationInvalid(",
-		"error Unavailable(",       "type Link (",
-		"type Connection (",        "type Destination (",
+		"error Unavailable(",
+		"type Link (",
+		"type Connection (",
+		"type Destination (",
 		"type ConnectionState (",
 	};
 	char *definition = get_definition(*state);
@@ -878,8 +887,8 @@ static void ctl_prints_stats(void **state)
 
 	assert_int_equal(o.status, 0);
 	while ((line = strsep(&text, "\n")) && *line) {
-		const char *name =
-			i < COUNTER_COUNT ? counter_names[i] : gauge_names[i - COUNTER_COUNT];
+		const char *name = i < COUNTER_COUNT ? counter_names[i]
+						     : gauge_names[i - COUNTER_COUNT];
 
 		assert_memory_equal(line, name, strlen(name));
 		assert_int_equal(line[strlen(name)], ' ');
@@ -1026,7 +1035,8 @@ static void ctl_reloads(void **state)
 	f->bad_line = NULL;
 	f->error = -EIO;
 	expect_output(f, "reload", 1,
-		      "tsnatctl: tsnatd answered " GATEWAY_INTERFACE ".Unavailable: Input/output error\n");
+		      "tsnatctl: tsnatd answered " GATEWAY_INTERFACE
+		      ".Unavailable: Input/output error\n");
 }
 
 static void ctl_checks_files(void **state)

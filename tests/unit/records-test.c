@@ -41,7 +41,9 @@ static int end(void **state)
 
 static struct records_config config(uint32_t n)
 {
-	return (struct records_config){ .records = n, .destinations = 16, .boot_id = "boot one", .random = { 1, 2 } };
+	return (struct records_config){
+		.records = n, .destinations = 16, .boot_id = "boot one", .random = { 1, 2 }
+	};
 }
 
 static struct records *open_table(uint32_t n, int expected)
@@ -56,7 +58,8 @@ static struct records *open_table(uint32_t n, int expected)
 
 static struct tuple tuple(uint32_t n)
 {
-	struct tuple t = { .src = { [10] = 0xff, 0xff, 192, 0, 2, 1 }, .dst = { [10] = 0xff, 0xff, 198, 51, 100, 2 } };
+	struct tuple t = { .src = { [10] = 0xff, 0xff, 192, 0, 2, 1 },
+			   .dst = { [10] = 0xff, 0xff, 198, 51, 100, 2 } };
 
 	t.sport_be = (uint16_t)n;
 	memcpy(t.dst, &n, sizeof(n));
@@ -66,8 +69,15 @@ static struct tuple tuple(uint32_t n)
 /* A record all of whose words tell of one number, so that a mixture shows. */
 static struct record record(uint32_t n)
 {
-	struct record r = { .last = (uint64_t)n << 32 | n, .state = n & ~RECORD_FLAGS, .shift = n, .isn = n, .syn_tsval = n,
-			    .floor = n, .seen_ms = n, .syn_ms = n, .base = n };
+	struct record r = { .last = (uint64_t)n << 32 | n,
+			    .state = n & ~RECORD_FLAGS,
+			    .shift = n,
+			    .isn = n,
+			    .syn_tsval = n,
+			    .floor = n,
+			    .seen_ms = n,
+			    .syn_ms = n,
+			    .base = n };
 
 	memcpy(r.inside.src, &n, sizeof(n));
 	memcpy(r.inside.dst, &n, sizeof(n));
@@ -238,7 +248,10 @@ static void test_what_a_restart_keeps(void **state)
 	records_close(t);
 }
 
-/* A child changes records as fast as it can until it is killed; what it leaves is whole, and so is the index made from it. */
+/*
+ * A child changes records as fast as it can until it is killed; what it leaves is whole, and so is
+ * the index made from it.
+ */
 static void test_killed_while_it_writes(void **state)
 {
 	(void)state;
@@ -254,7 +267,7 @@ static void test_killed_while_it_writes(void **state)
 
 			if (records_open(&t, path, &cfg) != 1)
 				_exit(1);
-			for (uint32_t i = (uint32_t)round; ; i++) {
+			for (uint32_t i = (uint32_t)round;; i++) {
 				put(t, i * 7 % 600, i);
 				if (i % 3 == 0)
 					del(t, i * 5 % 600);
@@ -441,7 +454,10 @@ static bool all_is_backed(struct table *t, void *user)
 	return true;
 }
 
-/* How many keys a lookup compares in a full table depends on the table's length no more than a coin's throws do: N keys in N buckets. */
+/*
+ * How many keys a lookup compares in a full table depends on the table's length no more than a
+ * coin's throws do: N keys in N buckets.
+ */
 static void test_flat_cost(void **state)
 {
 	const size_t slot_size = sizeof(struct table_slot) + sizeof(struct tuple) + 4;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The state file: what comes back from it, and what becomes of damaged ones. The datapath is a pair of arrays. */
+/*
+ * The state file: what comes back from it, and what becomes of damaged ones. The datapath is a pair
+ * of arrays.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -74,7 +77,8 @@ static int fake_restore(struct datapath *dp, const struct tuple *t, const struct
 	return 0;
 }
 
-static int fake_restore_destination(struct datapath *dp, const struct destination_key *k, const struct destination *d)
+static int fake_restore_destination(struct datapath *dp, const struct destination_key *k,
+				    const struct destination *d)
 {
 	if (dp->n_destinations == DESTINATIONS)
 		return -E2BIG;
@@ -124,7 +128,8 @@ static const char *path_of(const struct fixture *f, const char *name)
 
 static int teardown(void **state)
 {
-	static const char *const names[] = { "state", "state.new", "state.bad", "secret", "secret.new" };
+	static const char *const names[] = { "state", "state.new", "state.bad", "secret",
+					     "secret.new" };
 	struct fixture *f = *state;
 
 	chmod(f->dir, 0700);
@@ -169,7 +174,8 @@ static uint32_t rnd(void)
 }
 
 /* GENERATION is in every entry, so that a mixture of two saves would show. */
-static void fill(struct datapath *dp, uint32_t records, uint32_t destinations, uint32_t generation, uint32_t now)
+static void fill(struct datapath *dp, uint32_t records, uint32_t destinations, uint32_t generation,
+		 uint32_t now)
 {
 	memset(dp, 0, sizeof(*dp));
 	for (uint32_t i = 0; i < records; i++) {
@@ -197,7 +203,9 @@ static void fill(struct datapath *dp, uint32_t records, uint32_t destinations, u
 		memcpy(dp->keys[i].dst, &i, sizeof(i));
 		dp->destinations[i] = (struct destination){
 			.high = i % 3 ? RECORD_LAST(rnd() | 1, now - rnd() % 200000) : 0,
-			.syns = rnd(), .shifted = rnd(), .refused = rnd(),
+			.syns = rnd(),
+			.shifted = rnd(),
+			.refused = rnd(),
 		};
 	}
 	dp->n_destinations = destinations;
@@ -219,13 +227,16 @@ static uint32_t age_of(uint64_t now, uint32_t stamp)
 	return (uint32_t)now - stamp;
 }
 
-static void assert_same_record(const struct record *was, uint64_t then, const struct record *is, uint64_t now)
+static void assert_same_record(const struct record *was, uint64_t then, const struct record *is,
+			       uint64_t now)
 {
-	const uint32_t kept = RECORD_LIVE | RECORD_FIN_OUT | RECORD_FIN_IN | RECORD_RESET | RECORD_NO_LAST | RECORD_FLOOR;
+	const uint32_t kept = RECORD_LIVE | RECORD_FIN_OUT | RECORD_FIN_IN | RECORD_RESET |
+			      RECORD_NO_LAST | RECORD_FLOOR;
 
 	/* what it can have become until a crash just before the next save */
 	assert_int_equal(RECORD_LAST_TSVAL(is->last), RECORD_LAST_TSVAL(was->last) + RESERVE);
-	assert_int_equal(age_of(now, RECORD_LAST_MS(is->last)), age_of(then, RECORD_LAST_MS(was->last)));
+	assert_int_equal(age_of(now, RECORD_LAST_MS(is->last)),
+			 age_of(then, RECORD_LAST_MS(was->last)));
 	assert_int_equal(age_of(now, is->seen_ms), age_of(then, was->seen_ms));
 	assert_int_equal(age_of(now, is->syn_ms), age_of(then, was->syn_ms));
 	assert_int_equal(is->state & kept, was->state & kept);
@@ -257,12 +268,14 @@ static void assert_all_there(const struct fixture *f, uint64_t then, uint64_t no
 	for (uint32_t i = 0; i < was->n_destinations; i++) {
 		const struct destination *a = &was->destinations[i], *b = &is->destinations[i];
 
-		assert_true(a->syns == b->syns && a->shifted == b->shifted && a->refused == b->refused);
+		assert_true(a->syns == b->syns && a->shifted == b->shifted &&
+			    a->refused == b->refused);
 		assert_int_equal(!a->high, !b->high);
 		if (!a->high)
 			continue;
 		assert_int_equal(RECORD_LAST_TSVAL(b->high), RECORD_LAST_TSVAL(a->high) + RESERVE);
-		assert_int_equal(age_of(now, RECORD_LAST_MS(b->high)), age_of(then, RECORD_LAST_MS(a->high)));
+		assert_int_equal(age_of(now, RECORD_LAST_MS(b->high)),
+				 age_of(then, RECORD_LAST_MS(a->high)));
 	}
 }
 
@@ -270,7 +283,10 @@ static void assert_all_there(const struct fixture *f, uint64_t then, uint64_t no
 
 static void test_round_trip(void **state)
 {
-	/* the next boot is young, old, or so old that its 32 bits have wrapped; so was the one before */
+	/*
+	 * the next boot is young, old, or so old that its 32 bits have wrapped; so was the one
+	 * before
+	 */
 	static const uint64_t thens[] = { SAVED_AT, 0xffffff00, 0x100000050, 0x300000000 };
 	static const uint64_t nows[] = { 0, 4000, SAVED_AT, 0xfffffff0, 0x100000010 };
 	struct fixture *f = *state;
@@ -283,8 +299,8 @@ static void test_round_trip(void **state)
 			assert_int_equal(load(f, nows[k]), 0);
 			assert_null(f->result.unusable);
 			assert_all_there(f, thens[i], nows[k]);
-			assert_int_equal(f->result.clock_ms,
-					 (uint32_t)thens[i] + f->clock.base_ms + INTERVAL + STATE_SLACK_MS);
+			assert_int_equal(f->result.clock_ms, (uint32_t)thens[i] + f->clock.base_ms +
+								     INTERVAL + STATE_SLACK_MS);
 		}
 	}
 	/* loading takes nothing away */
@@ -340,12 +356,16 @@ static void test_smaller_table(void **state)
 
 /* --- clocks over a reboot --- */
 
-static uint32_t syn_tsval(const struct record *r, const struct destination *d, const struct tsclock *c, enum policy policy,
-			  uint32_t tsval, uint64_t now)
+static uint32_t syn_tsval(const struct record *r, const struct destination *d,
+			  const struct tsclock *c, enum policy policy, uint32_t tsval, uint64_t now)
 {
 	const struct tuple t = { .src = { 1 }, .dst = { 2 } };
 	struct decide_input in = {
-		.isn = 1, .tsval = tsval, .now_ms = (uint32_t)now, .hold_ms = HOLD, .policy = policy,
+		.isn = 1,
+		.tsval = tsval,
+		.now_ms = (uint32_t)now,
+		.hold_ms = HOLD,
+		.policy = policy,
 	};
 
 	if (policy == POLICY_UNIFY)
@@ -354,10 +374,12 @@ static uint32_t syn_tsval(const struct record *r, const struct destination *d, c
 }
 
 /*
- * Saved, and AFTER_MS later the power fails, while a client whose clock ticks HZ times a second is sending. The next boot's
- * first SYN is above all that the server has seen, and in reach: not half the range away.
+ * Saved, and AFTER_MS later the power fails, while a client whose clock ticks HZ times a second is
+ * sending. The next boot's first SYN is above all that the server has seen, and in reach: not half
+ * the range away.
  */
-static void reboot(struct fixture *f, enum policy policy, enum scope scope, uint32_t hz, uint32_t after_ms, uint64_t up_ms)
+static void reboot(struct fixture *f, enum policy policy, enum scope scope, uint32_t hz,
+		   uint32_t after_ms, uint64_t up_ms)
 {
 	struct tsclock *c = &f->clock;
 	struct record *r = &f->saved.records[0];
@@ -369,12 +391,17 @@ static void reboot(struct fixture *f, enum policy policy, enum scope scope, uint
 	memset(&f->saved.destinations[0], 0, sizeof(f->saved.destinations[0]));
 	first = syn_tsval(NULL, NULL, c, policy, 0xf0000000, now);
 	*r = (struct record){
-		.last = RECORD_LAST(first, (uint32_t)now), .state = RECORD_ESTABLISHED, .seen_ms = (uint32_t)now,
+		.last = RECORD_LAST(first, (uint32_t)now),
+		.state = RECORD_ESTABLISHED,
+		.seen_ms = (uint32_t)now,
 	};
 	f->saved.destinations[0].high = RECORD_LAST(first, (uint32_t)now);
 	save(f, now);
 
-	/* not saved any more: the connection goes on and ends, and under unify others follow the clock */
+	/*
+	 * not saved any more: the connection goes on and ends, and under unify others follow the
+	 * clock
+	 */
 	last = first + (uint32_t)((uint64_t)after_ms * hz / 1000);
 	if (policy == POLICY_UNIFY && scope == SCOPE_DESTINATION) {
 		struct destination d = f->saved.destinations[0];
@@ -389,7 +416,8 @@ static void reboot(struct fixture *f, enum policy policy, enum scope scope, uint
 
 	assert_int_equal(load(f, up_ms), 0);
 	c->base_ms = f->result.clock_ms - (uint32_t)up_ms;
-	tsval = syn_tsval(&f->loaded.records[0], &f->loaded.destinations[0], c, policy, last - 1000000000, up_ms + 50);
+	tsval = syn_tsval(&f->loaded.records[0], &f->loaded.destinations[0], c, policy,
+			  last - 1000000000, up_ms + 50);
 	assert_after(tsval, last);
 	assert_true(tsval - last < 1u << 30);
 	/* a tuple that was not used before, too, where the destination has the clock */
@@ -416,15 +444,17 @@ static void test_reboot(void **state)
 	for (size_t h = 0; h < sizeof(hz) / sizeof(hz[0]); h++)
 		for (size_t a = 0; a < sizeof(after_ms) / sizeof(after_ms[0]); a++)
 			for (size_t u = 0; u < sizeof(up_ms) / sizeof(up_ms[0]); u++) {
-				reboot(f, POLICY_REPAIR, SCOPE_DESTINATION, hz[h], after_ms[a], up_ms[u]);
-				reboot(f, POLICY_UNIFY, SCOPE_DESTINATION, hz[h], after_ms[a], up_ms[u]);
+				reboot(f, POLICY_REPAIR, SCOPE_DESTINATION, hz[h], after_ms[a],
+				       up_ms[u]);
+				reboot(f, POLICY_UNIFY, SCOPE_DESTINATION, hz[h], after_ms[a],
+				       up_ms[u]);
 				reboot(f, POLICY_UNIFY, SCOPE_TUPLE, hz[h], after_ms[a], up_ms[u]);
 			}
 }
 
 /*
- * The server holds what was saved, or what the reserve allows for, or something between. The next SYN comes from any clock, and what is
- * after one end of that may be before the other.
+ * The server holds what was saved, or what the reserve allows for, or something between. The next
+ * SYN comes from any clock, and what is after one end of that may be before the other.
  */
 static void test_reboot_any_clock(void **state)
 {
@@ -437,15 +467,21 @@ static void test_reboot_any_clock(void **state)
 
 		fill(&f->saved, 1, 0, 1, SAVED_AT);
 		*r = (struct record){
-			.last = RECORD_LAST(last, SAVED_AT - 1000), .seen_ms = SAVED_AT - 1000, .isn = 7,
-			.state = RECORD_ANSWERED | RECORD_ESTABLISHED | RECORD_FIN_OUT | RECORD_FIN_IN,
+			.last = RECORD_LAST(last, SAVED_AT - 1000),
+			.seen_ms = SAVED_AT - 1000,
+			.isn = 7,
+			.state = RECORD_ANSWERED | RECORD_ESTABLISHED | RECORD_FIN_OUT |
+				 RECORD_FIN_IN,
 		};
 		if (n == 0)
 			save(f, SAVED_AT);
 		assert_int_equal(load(f, 5000), 0);
-		left = syn_tsval(&f->loaded.records[0], NULL, &f->clock, POLICY_REPAIR, tsval, 5100);
+		left = syn_tsval(&f->loaded.records[0], NULL, &f->clock, POLICY_REPAIR, tsval,
+				 5100);
 		assert_after(left, last);
-		assert_after(left, last + INTERVAL + STATE_SLACK_MS); /* a clock of 1 kHz, a crash just before the next save */
+		assert_after(left,
+			     last + INTERVAL + STATE_SLACK_MS); /* a clock of 1 kHz, a crash just
+								   before the next save */
 	}
 }
 
@@ -595,7 +631,10 @@ static void test_valid_temporary(void **state)
 	assert_false(exists(f, "state.new"));
 }
 
-/* A whole file wins over a temporary, whatever is in that: which one is newer nobody can tell, and it was never renamed. */
+/*
+ * A whole file wins over a temporary, whatever is in that: which one is newer nobody can tell, and
+ * it was never renamed.
+ */
 static void test_file_before_temporary(void **state)
 {
 	struct fixture *f = *state;
@@ -644,7 +683,9 @@ static void test_unwritable_directory(void **state)
 	assert_int_equal(load(f, 5), 0);
 	assert_all_there(f, SAVED_AT, 5);
 	/* no directory at all */
-	assert_int_equal(state_save("/nonexistent/dir", &ops, &f->saved, &f->clock, SAVED_AT, INTERVAL), -ENOENT);
+	assert_int_equal(state_save("/nonexistent/dir", &ops, &f->saved, &f->clock, SAVED_AT,
+				    INTERVAL),
+			 -ENOENT);
 	assert_int_equal(state_load("/nonexistent/dir", &ops, &f->loaded, 5, &f->result), -ENOENT);
 	assert_int_equal(state_secret("/nonexistent/dir", &key), -ENOENT);
 }
@@ -666,7 +707,10 @@ static void load_finds_none(struct fixture *f)
 	assert_int_equal(load(f, 5), -ENOENT);
 }
 
-/* What cannot be opened is not taken for missing: the next save would replace it, and nobody would know. */
+/*
+ * What cannot be opened is not taken for missing: the next save would replace it, and nobody would
+ * know.
+ */
 static void test_unreadable(void **state)
 {
 	struct fixture *f = *state;
@@ -885,7 +929,8 @@ static uint32_t cost_of_save(struct fixture *f)
 static void save_without_end(struct fixture *f)
 {
 	for (uint32_t generation = *saved_generation + 1;; generation++) {
-		fill(&f->saved, 200 + generation % 1000, 20 + generation % 100, generation, SAVED_AT);
+		fill(&f->saved, 200 + generation % 1000, 20 + generation % 100, generation,
+		     SAVED_AT);
 		if (state_save(f->dir, &ops, &f->saved, &f->clock, SAVED_AT, INTERVAL) < 0)
 			_exit(EXIT_FAILURE);
 		*saved_generation = generation;
@@ -909,10 +954,16 @@ static void test_killed(void **state)
 
 	fill(&f->saved, 1000, 100, 0, SAVED_AT);
 	cost_us = cost_of_save(f);
-	saved_generation = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	saved_generation =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_true((void *)saved_generation != MAP_FAILED);
-	/* on a busy machine it takes more until the middle was hit, and until enough came to an end */
-	for (int round = 0; round < ROUNDS || (round < 40 * ROUNDS && (!left_temporary || *saved_generation <= ROUNDS / 10)); round++) {
+	/*
+	 * on a busy machine it takes more until the middle was hit, and until enough came to an end
+	 */
+	for (int round = 0;
+	     round < ROUNDS ||
+	     (round < 40 * ROUNDS && (!left_temporary || *saved_generation <= ROUNDS / 10));
+	     round++) {
 		pid_t pid = fork();
 		uint32_t generation;
 		int status, r;
@@ -932,7 +983,10 @@ static void test_killed(void **state)
 		if (generation == 0 && r == -ENOENT)
 			continue; /* not even the first one was done */
 		assert_int_equal(r, 0);
-		/* that one, or the next, which was in place when the child died, or whole but not yet renamed */
+		/*
+		 * that one, or the next, which was in place when the child died, or whole but not
+		 * yet renamed
+		 */
 		memcpy(&generation, f->loaded.tuples[0].src, sizeof(generation));
 		assert_in_range(generation, *saved_generation, *saved_generation + 1);
 		assert_one_generation(&f->loaded, generation);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Whose is a segment that was queued before its tuple went to the next connection, and is read after? */
+/*
+ * Whose is a segment that was queued before its tuple went to the next connection, and is read
+ * after?
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +29,9 @@ struct tuple_state {
 
 static struct wire_packet segment(uint16_t flags, uint32_t seq, uint32_t ack)
 {
-	return (struct wire_packet){ .flags = flags, .seq = seq, .ack = ack, .ts_count = 1, .tsval = 1, .tsecr = 1 };
+	return (struct wire_packet){
+		.flags = flags, .seq = seq, .ack = ack, .ts_count = 1, .tsval = 1, .tsecr = 1
+	};
 }
 
 static void follow(struct tuple_state *t, int outbound, uint16_t flags, uint32_t seq, uint32_t ack)
@@ -36,7 +41,8 @@ static void follow(struct tuple_state *t, int outbound, uint16_t flags, uint32_t
 	succession_follow(&t->s, &p, outbound);
 }
 
-static int is_old(const struct tuple_state *t, int outbound, uint16_t flags, uint32_t seq, uint32_t ack)
+static int is_old(const struct tuple_state *t, int outbound, uint16_t flags, uint32_t seq,
+		  uint32_t ack)
 {
 	const struct wire_packet p = segment(flags, seq, ack);
 
@@ -90,8 +96,10 @@ static void test_unanswered(void **state)
 	assert_true(is_old(&t, OUT, FIN | ACK, 5501, 90501));
 	assert_true(is_old(&t, OUT, RST | ACK, 5501, 90501));
 	assert_true(is_old(&t, OUT, RST, 5501, 0));
-	assert_false(is_old(&t, OUT, RST, 3000000001u, 0)); /* the answer to a challenge has the SYN's numbers */
-	assert_true(is_old(&t, IN, ACK, 90500, 5502)); /* tells a TSval that is no reason to refuse the SYN */
+	assert_false(is_old(&t, OUT, RST, 3000000001u,
+			    0)); /* the answer to a challenge has the SYN's numbers */
+	assert_true(is_old(&t, IN, ACK, 90500,
+			   5502)); /* tells a TSval that is no reason to refuse the SYN */
 	assert_true(is_old(&t, IN, FIN | ACK, 90500, 5502));
 	challenge.tsecr = TSVAL;
 	assert_false(succession_is_old(&t.s, &t.record, &challenge, IN));
@@ -99,7 +107,9 @@ static void test_unanswered(void **state)
 	assert_false(is_old(&t, IN, RST | ACK, 0, 3000000001u)); /* nobody listens any more */
 }
 
-/* A server's initial sequence number moves on slowly, so the answer's is near the old connection's. */
+/*
+ * A server's initial sequence number moves on slowly, so the answer's is near the old connection's.
+ */
 static void test_answer(void **state)
 {
 	(void)state;
@@ -131,13 +141,17 @@ static void test_answered(void **state)
 	assert_true(is_old(&t, IN, FIN | ACK, 90500, 5502));
 	assert_true(is_old(&t, OUT, RST, 5501, 0));
 	assert_false(is_old(&t, OUT, ACK, 3000000001u, 2000000001u));
-	assert_false(is_old(&t, OUT, ACK, 3000000001u + (8u << 20), 2000000001u)); /* a window of data came at once */
+	assert_false(is_old(&t, OUT, ACK, 3000000001u + (8u << 20),
+			    2000000001u)); /* a window of data came at once */
 	assert_false(is_old(&t, IN, ACK, 2000000001u, 3000000001u));
 	assert_false(is_old(&t, OUT, RST, 3000000001u, 0));
 	assert_false(is_old(&t, IN, RST, 2000000001u, 0));
 }
 
-/* One inside socket after the other: both ends count on from where they were (RFC 6528), so the spaces are neighbours. */
+/*
+ * One inside socket after the other: both ends count on from where they were (RFC 6528), so the
+ * spaces are neighbours.
+ */
 static void test_neighbours(void **state)
 {
 	struct tuple_state t = { 0 };
@@ -149,14 +163,18 @@ static void test_neighbours(void **state)
 	for (uint32_t sent = 0; sent < 100u << 20; sent += 1448) {
 		follow(&t, OUT, ACK, t.record.isn + 1 + sent, 0x7fffff00u + 2000001);
 		/* what was lost is sent again, all of a large window later */
-		assert_false(is_old(&t, OUT, ACK, t.record.isn + 1 + (sent < 16u << 20 ? 0 : sent - (16u << 20)),
+		assert_false(is_old(&t, OUT, ACK,
+				    t.record.isn + 1 + (sent < 16u << 20 ? 0 : sent - (16u << 20)),
 				    0x7fffff00u + 2000001));
 	}
 	assert_true(is_old(&t, OUT, FIN | ACK, 0xfffff000u + 4000001, 0x7fffff00u + 1));
 	assert_true(is_old(&t, IN, ACK, 0x7fffff00u + 1, 0xfffff000u + 4000001));
 }
 
-/* Gigabytes later, one end's numbers come by where the old connection was; the other end's never do at the same time. */
+/*
+ * Gigabytes later, one end's numbers come by where the old connection was; the other end's never do
+ * at the same time.
+ */
 static void test_around(void **state)
 {
 	struct tuple_state t = { 0 };
@@ -176,7 +194,10 @@ static void test_around(void **state)
 	}
 }
 
-/* A connection that was never answered leaves nothing behind: the one before it is still the old one. */
+/*
+ * A connection that was never answered leaves nothing behind: the one before it is still the old
+ * one.
+ */
 static void test_unanswered_in_between(void **state)
 {
 	struct tuple_state t = { 0 };
@@ -193,7 +214,10 @@ static void test_unanswered_in_between(void **state)
 	assert_int_equal(t.s.old_shift, 111);
 }
 
-/* Segments of an unshifted connection are not queued: what comes is of the shifted one before it. And the other way round. */
+/*
+ * Segments of an unshifted connection are not queued: what comes is of the shifted one before it.
+ * And the other way round.
+ */
 static void test_unshifted(void **state)
 {
 	struct tuple_state t = { 0 };
@@ -212,7 +236,8 @@ static void test_unshifted(void **state)
 /* After a restart nothing is known of a connection that goes on; what was queued before is gone. */
 static void test_restart(void **state)
 {
-	struct tuple_state t = { .record = { .isn = 5000, .shift = SHIFT, .state = RECORD_ANSWERED } };
+	struct tuple_state t = { .record = {
+					 .isn = 5000, .shift = SHIFT, .state = RECORD_ANSWERED } };
 
 	(void)state;
 	claim(&t, 3000000000u, 99);
@@ -225,11 +250,15 @@ static void test_restart(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_first),	      cmocka_unit_test(test_unanswered),
-		cmocka_unit_test(test_answer),	      cmocka_unit_test(test_answered),
+		cmocka_unit_test(test_first),
+		cmocka_unit_test(test_unanswered),
+		cmocka_unit_test(test_answer),
+		cmocka_unit_test(test_answered),
 		cmocka_unit_test(test_neighbours),
-		cmocka_unit_test(test_around),	      cmocka_unit_test(test_unanswered_in_between),
-		cmocka_unit_test(test_unshifted),     cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_around),
+		cmocka_unit_test(test_unanswered_in_between),
+		cmocka_unit_test(test_unshifted),
+		cmocka_unit_test(test_restart),
 	};
 
 	return cmocka_run_group_tests_name("succession", tests, NULL, NULL);

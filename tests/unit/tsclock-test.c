@@ -48,7 +48,9 @@ static struct tuple tuple(uint8_t ext, uint16_t port, uint8_t dst)
 
 /* --- the hash --- */
 
-/* From the authors' reference implementation: key 00 01 .. 0f, message 00 01 .. of that many bytes. */
+/*
+ * From the authors' reference implementation: key 00 01 .. 0f, message 00 01 .. of that many bytes.
+ */
 static void test_siphash_vectors(void **state)
 {
 	static const uint64_t expected[] = {
@@ -117,7 +119,10 @@ static void test_scope_tuple(void **state)
 	assert_int_not_equal(tsclock_keyed(&c, &other, START), reading);
 }
 
-/* Readings of neighbours are spread over the range: a server cannot tell one destination's clock from another's. */
+/*
+ * Readings of neighbours are spread over the range: a server cannot tell one destination's clock
+ * from another's.
+ */
 static void test_key(void **state)
 {
 	struct tsclock c = clock_of_destinations;
@@ -165,7 +170,9 @@ static void test_destination_clock(void **state)
 	const uint64_t high = RECORD_LAST(5000, START);
 
 	(void)state;
-	/* nothing has left: the keyed clock; then on from what left, whatever the keyed clock says */
+	/*
+	 * nothing has left: the keyed clock; then on from what left, whatever the keyed clock says
+	 */
 	assert_int_equal(tsclock_destination(0, 777, START), 777);
 	assert_int_equal(tsclock_destination(high, 777, START), 5000);
 	assert_int_equal(tsclock_destination(high, 777, START + 250), 5250);
@@ -174,14 +181,18 @@ static void test_destination_clock(void **state)
 	assert_int_equal(tsclock_destination(high, 777, START - 3), 5000);
 	/* over both wraps */
 	assert_int_equal(tsclock_destination(RECORD_LAST(0xfffffff0, 0xfffffff0), 0, 0x10), 0x10);
-	/* a first TSval of 0 at time 0 cannot be told from none; it costs nothing: the keyed clock is there already */
+	/*
+	 * a first TSval of 0 at time 0 cannot be told from none; it costs nothing: the keyed clock
+	 * is there already
+	 */
 	assert_int_equal(tsclock_destination(RECORD_LAST(0, 0), 42, 1), 42);
 }
 
 /* How far TSVAL, leaving at NOW, takes the clock along. */
 static uint32_t pushed(uint64_t high, uint32_t tsval, uint32_t now)
 {
-	return tsclock_destination(tsclock_advance(high, tsval, now), 0, now) - tsclock_destination(high, 0, now);
+	return tsclock_destination(tsclock_advance(high, tsval, now), 0, now) -
+	       tsclock_destination(high, 0, now);
 }
 
 static void test_advance(void **state)
@@ -196,18 +207,27 @@ static void test_advance(void **state)
 	assert_int_equal(pushed(high, 5099, START + 100), 0);
 	/* what is ahead does */
 	assert_int_equal(tsclock_advance(high, 5101, START + 100), RECORD_LAST(5101, START + 100));
-	assert_int_equal(tsclock_advance(high, 1005000, START + 1000), RECORD_LAST(1005000, START + 1000));
+	assert_int_equal(tsclock_advance(high, 1005000, START + 1000),
+			 RECORD_LAST(1005000, START + 1000));
 	/* over the wrap */
-	assert_int_equal(tsclock_advance(RECORD_LAST(0xffffffff, START), 9, START), RECORD_LAST(9, START));
-	/* but by no more than half of half the range, however long it was silent: that is a slow clock which fell behind */
+	assert_int_equal(tsclock_advance(RECORD_LAST(0xffffffff, START), 9, START),
+			 RECORD_LAST(9, START));
+	/*
+	 * but by no more than half of half the range, however long it was silent: that is a slow
+	 * clock which fell behind
+	 */
 	assert_int_equal(pushed(high, 5000u - 26 * DAY, START + 100), 0);
 	assert_int_equal(pushed(high, 5000u - 26 * DAY, START + 10 * DAY), 0);
 }
 
-/* A client with a clock of 2 Hz whose connection is older than 25 days: its TSvals lie before the clock, not ahead of it. */
+/*
+ * A client with a clock of 2 Hz whose connection is older than 25 days: its TSvals lie before the
+ * clock, not ahead of it.
+ */
 static void test_slow_clock_does_not_push(void **state)
 {
-	const uint32_t syn = 0x90000000; /* that connection's SYN got the clock's reading; at 2 Hz it goes on from there */
+	/* that connection's SYN got the clock's reading; at 2 Hz it goes on from there */
+	const uint32_t syn = 0x90000000;
 
 	(void)state;
 	for (uint32_t day = 1; day < 37; day++) {
@@ -215,15 +235,16 @@ static void test_slow_clock_does_not_push(void **state)
 
 		/* the clock was pushed ahead a moment ago, a day ago, or never since */
 		assert_int_equal(pushed(RECORD_LAST(syn + day * DAY, now - 1), slow, now), 0);
-		assert_int_equal(pushed(RECORD_LAST(syn + (day - 1) * DAY, now - DAY), slow, now), 0);
+		assert_int_equal(pushed(RECORD_LAST(syn + (day - 1) * DAY, now - DAY), slow, now),
+				 0);
 		if (day <= 24)
 			assert_int_equal(pushed(RECORD_LAST(syn, START), slow, now), 0);
 	}
 }
 
 /*
- * Nothing ever runs ahead of the clock where all clients have slow ones, so nothing pushes it. It goes on all the same, also when that
- * lasts longer than 32 bits of milliseconds count.
+ * Nothing ever runs ahead of the clock where all clients have slow ones, so nothing pushes it. It
+ * goes on all the same, also when that lasts longer than 32 bits of milliseconds count.
  */
 static void test_weeks_without_push(void **state)
 {
@@ -232,17 +253,21 @@ static void test_weeks_without_push(void **state)
 
 	(void)state;
 	for (uint32_t hour = 0; hour < 60 * 24; hour++) {
-		uint32_t now = START + hour * HOUR, tsval = tsclock_destination(high, 4000000000u, now);
+		uint32_t now = START + hour * HOUR,
+			 tsval = tsclock_destination(high, 4000000000u, now);
 
 		if (hour)
 			assert_int_equal(tsval - last, HOUR);
 		last = tsval;
-		high = tsclock_advance(high, tsval, now);	      /* a SYN */
-		high = tsclock_advance(high, tsval + 2, now + 1000); /* and a segment, by a clock of 2 Hz */
+		high = tsclock_advance(high, tsval, now); /* a SYN */
+		high = tsclock_advance(high, tsval + 2,
+				       now + 1000); /* and a segment, by a clock of 2 Hz */
 	}
 }
 
-/* --- the gateway, as its egress program puts the parts together, and what servers make of it --- */
+/*
+ * --- the gateway, as its egress program puts the parts together, and what servers make of it ---
+ */
 
 #define TUPLES 64
 #define CLIENTS 24
@@ -272,7 +297,10 @@ struct world {
 	struct connection tuples[TUPLES];
 	struct destination destination; /* all tuples have the same one */
 
-	/* a server that compares per source address, as Linux did with tcp_tw_recycle (tcp_v4_conn_request in 2.6 to 4.11) */
+	/*
+	 * a server that compares per source address, as Linux did with tcp_tw_recycle
+	 * (tcp_v4_conn_request in 2.6 to 4.11)
+	 */
 	bool address_has_last;
 	uint32_t address_last;
 
@@ -308,11 +336,16 @@ static void server_sees(struct world *w, struct connection *c, uint32_t tsval)
 	c->seen_ms = w->now_ms;
 }
 
-static struct decide_input input_for(const struct world *w, uint32_t i, uint32_t isn, uint32_t tsval)
+static struct decide_input input_for(const struct world *w, uint32_t i, uint32_t isn,
+				     uint32_t tsval)
 {
 	const struct tuple t = tuple_number(i);
 	struct decide_input in = {
-		.isn = isn, .tsval = tsval, .now_ms = now32(w), .hold_ms = HOLD, .policy = w->policy,
+		.isn = isn,
+		.tsval = tsval,
+		.now_ms = now32(w),
+		.hold_ms = HOLD,
+		.policy = w->policy,
 	};
 
 	if (w->policy == POLICY_UNIFY)
@@ -349,7 +382,8 @@ static uint32_t connect_at(struct world *w, uint32_t i, uint32_t client)
 	assert_int_equal(d.kind, DECISION_NEW);
 	assert_int_not_equal(tsval, 0);
 	if (c->known)
-		assert_int_equal(connection_next(NULL, &c->r, &syn, NULL, d.shift, now32(w), HOLD), 0);
+		assert_int_equal(connection_next(NULL, &c->r, &syn, NULL, d.shift, now32(w), HOLD),
+				 0);
 	else
 		connection_first(&c->r, &syn, NULL, d.shift, now32(w));
 	c->known = true;
@@ -394,7 +428,8 @@ static void answer(struct world *w, struct connection *c)
 /* An outbound segment. Returns its TSval on the wire. */
 static uint32_t send_segment(struct world *w, struct connection *c, uint16_t flags)
 {
-	const struct wire_packet pkt = packet(WIRE_ACK | flags, c->r.isn + 1, client_tsval(w, c->client));
+	const struct wire_packet pkt =
+		packet(WIRE_ACK | flags, c->r.isn + 1, client_tsval(w, c->client));
 	uint32_t tsval = pkt.tsval + c->r.shift;
 
 	assert_int_equal(c->r.shift, c->shift);
@@ -412,7 +447,8 @@ static uint32_t segment(struct world *w, struct connection *c)
 /* A segment outside the window, which the server drops: nothing is to believe it. */
 static void wild_segment(struct world *w, struct connection *c, uint32_t ahead)
 {
-	const struct wire_packet pkt = packet(WIRE_ACK, c->r.isn + 1, client_tsval(w, c->client) + ahead);
+	const struct wire_packet pkt =
+		packet(WIRE_ACK, c->r.isn + 1, client_tsval(w, c->client) + ahead);
 	uint64_t last = c->r.last;
 
 	assert_int_equal(connection_out(NULL, &c->r, &pkt, c->r.shift, now32(w)), 0);
@@ -435,7 +471,8 @@ static struct world new_world(enum policy policy, enum scope scope)
 
 	w.clock.scope = scope;
 	for (uint32_t i = 0; i < CLIENTS; i++)
-		w.clients[i] = (struct client){ .hz = hz[i % 6], .offset = (uint32_t)random() << 1 };
+		w.clients[i] =
+			(struct client){ .hz = hz[i % 6], .offset = (uint32_t)random() << 1 };
 	return w;
 }
 
@@ -468,7 +505,10 @@ static void test_two_hosts_one_address(void **state)
 	assert_int_equal(w.syns, 1000);
 }
 
-/* The clock goes on from the highest TSval that a 1 MHz client reached, and new connections start above it. */
+/*
+ * The clock goes on from the highest TSval that a 1 MHz client reached, and new connections start
+ * above it.
+ */
 static void test_rides_on_fast_client(void **state)
 {
 	struct world w = new_world(POLICY_UNIFY, SCOPE_DESTINATION);
@@ -492,8 +532,8 @@ static void test_rides_on_fast_client(void **state)
 }
 
 /*
- * The fast client was silent for a while, in which others connected, one of them with a fast clock, too: its next segment takes the
- * destination's clock along all the same.
+ * The fast client was silent for a while, in which others connected, one of them with a fast clock,
+ * too: its next segment takes the destination's clock along all the same.
  */
 static void test_rides_on_fast_client_that_was_silent(void **state)
 {
@@ -525,7 +565,10 @@ static void test_rides_on_fast_client_that_was_silent(void **state)
 	}
 }
 
-/* A record's floor far ahead of the clock (the clock was evicted or restored): that SYN takes the clock along. */
+/*
+ * A record's floor far ahead of the clock (the clock was evicted or restored): that SYN takes the
+ * clock along.
+ */
 static void test_rides_on_floor(void **state)
 {
 	struct world w = new_world(POLICY_UNIFY, SCOPE_DESTINATION);
@@ -545,7 +588,10 @@ static void test_rides_on_floor(void **state)
 	assert_int_equal(w.refused_per_address, 0);
 }
 
-/* A decision of the daemon that meanwhile fell behind what left for the destination is redone at egress. */
+/*
+ * A decision of the daemon that meanwhile fell behind what left for the destination is redone at
+ * egress.
+ */
 static void test_stale_proposal(void **state)
 {
 	struct world w = new_world(POLICY_UNIFY, SCOPE_DESTINATION);
@@ -580,7 +626,8 @@ static void test_through_zero(void **state)
 
 	(void)state;
 	w.now_ms = 0x1fffffff0; /* the boot clock's 32 bits wrap in a moment */
-	w.clock.base_ms -= tsclock_keyed(&w.clock, &t, now32(&w)) + 100; /* and the clock passes 0 soon after */
+	w.clock.base_ms -= tsclock_keyed(&w.clock, &t, now32(&w)) +
+			   100; /* and the clock passes 0 soon after */
 	for (uint32_t n = 0; n < 300; n++) {
 		uint32_t tsval = connect_at(&w, n % 4, 4);
 
@@ -608,7 +655,10 @@ static void test_suspend(void **state)
 	(void)after;
 }
 
-/* No wall clock comes in anywhere; what may step is the reading of one processor against another's, by microseconds. */
+/*
+ * No wall clock comes in anywhere; what may step is the reading of one processor against another's,
+ * by microseconds.
+ */
 static void test_processors_disagree(void **state)
 {
 	struct world w = new_world(POLICY_UNIFY, SCOPE_DESTINATION);
@@ -628,8 +678,9 @@ static void test_processors_disagree(void **state)
 }
 
 /*
- * A reboot, for the clock's part (state-test.c has the file's): the boot clock starts again, records and destinations may be gone, and
- * the base is what was saved, and more. A server compares against what it saw before.
+ * A reboot, for the clock's part (state-test.c has the file's): the boot clock starts again,
+ * records and destinations may be gone, and the base is what was saved, and more. A server compares
+ * against what it saw before.
  */
 static void test_reboot(void **state)
 {
@@ -656,8 +707,9 @@ static void test_reboot(void **state)
 #define OPERATIONS 1000000
 
 /*
- * Naive servers: one remembers the highest TSval per tuple for the hold time, the other per address for good. Everything that left counts as
- * seen. What is not in here: silence of more than minutes under a 1 MHz clock, after which TSvals mean nothing to anybody.
+ * Naive servers: one remembers the highest TSval per tuple for the hold time, the other per address
+ * for good. Everything that left counts as seen. What is not in here: silence of more than minutes
+ * under a 1 MHz clock, after which TSvals mean nothing to anybody.
  */
 static void one_operation(struct world *w)
 {
@@ -666,7 +718,10 @@ static void one_operation(struct world *w)
 
 	if (what < 45 && !c->open) {
 		connect_at(w, (uint32_t)(c - w->tuples), (uint32_t)random() % CLIENTS);
-		/* a SYN sent again: by a client as fast as the clock, or that SYN is behind others' by its own choice */
+		/*
+		 * a SYN sent again: by a client as fast as the clock, or that SYN is behind others'
+		 * by its own choice
+		 */
 		if (what < 3 && w->clients[c->client].hz >= 1000) {
 			w->now_ms += 1000;
 			retransmit(w, c);
@@ -685,7 +740,10 @@ static void one_operation(struct world *w)
 	}
 	/* mostly bursts, sometimes seconds, rarely minutes */
 	what = (uint32_t)random() % 10000;
-	w->now_ms += what < 7000 ? 0 : what < 9900 ? what % 20 : what < 9999 ? what % 100 * 30 : 100000;
+	w->now_ms += what < 7000   ? 0
+		     : what < 9900 ? what % 20
+		     : what < 9999 ? what % 100 * 30
+				   : 100000;
 }
 
 static void million(enum policy policy, enum scope scope, struct world *ret)
@@ -719,7 +777,10 @@ static void test_million_tuple(void **state)
 	million(POLICY_UNIFY, SCOPE_TUPLE, &w);
 	assert_true(w.syns > OPERATIONS / 10 && w.now_ms >> 32);
 	assert_int_equal(w.refused_per_tuple, 0);
-	/* that server does refuse under the other scope and policy, or the test above would show nothing */
+	/*
+	 * that server does refuse under the other scope and policy, or the test above would show
+	 * nothing
+	 */
 	assert_true(w.refused_per_address > w.syns / 10);
 	million(POLICY_REPAIR, SCOPE_DESTINATION, &w);
 	assert_int_equal(w.refused_per_tuple, 0);

@@ -4,7 +4,7 @@
 #include "varlink-peer.h"
 
 #define CALL(method) "{\"method\":\"org.example.test." method "\"}"
-#define ERROR(name, parameters)                                                                    \
+#define ERROR(name, parameters) \
 	"{\"error\":\"org.varlink.service." name "\",\"parameters\":" parameters "}"
 #define EMPTY_ANSWER "{\"parameters\":{}}"
 #define PING CALL("Ping")
@@ -564,8 +564,8 @@ static void a_kept_call_ends_with_the_server(void **state)
 
 /* Streams */
 
-#define STREAM(rows)                                                                               \
-	"{\"method\":\"org.example.test.Stream\",\"parameters\":{\"rows\":" rows "},\"more\":"     \
+#define STREAM(rows)                                                                           \
+	"{\"method\":\"org.example.test.Stream\",\"parameters\":{\"rows\":" rows "},\"more\":" \
 	"true}"
 
 static void streams_at_the_readers_pace(void **state)
@@ -759,8 +759,8 @@ static void cuts_a_reader_that_never_reads_its_answers(void **state)
 	free(call);
 }
 
-#define FLOOD(kilobytes)                                                                           \
-	"{\"method\":\"org.example.test.Flood\",\"parameters\":{\"rows\":" kilobytes               \
+#define FLOOD(kilobytes)                                                             \
+	"{\"method\":\"org.example.test.Flood\",\"parameters\":{\"rows\":" kilobytes \
 	"},\"more\":true}"
 
 static void cuts_a_reader_whose_answers_pile_up(void **state)
@@ -898,9 +898,9 @@ static void does_nothing_when_there_is_nothing_to_do(void **state)
 
 	for (int i = 0; i < 4; i++)
 		open_peer(f, &p[i]);
-	peer_send(&p[0], CALL("Hold"));     /* waits for us */
+	peer_send(&p[0], CALL("Hold"));	    /* waits for us */
 	peer_send(&p[1], STREAM("100000")); /* waits for its reader */
-	peer_send(&p[2], CALL("Hold"));     /* waits for us and has said all it has to say */
+	peer_send(&p[2], CALL("Hold"));	    /* waits for us and has said all it has to say */
 	shutdown(p[2].fd, SHUT_WR);
 	peer_send(&p[3], FLOOD("600")); /* answered, but not taken, and no more to say */
 	shutdown(p[3].fd, SHUT_WR);

@@ -2,9 +2,12 @@
 /*
  * peer.c - both ends of the connections that the guest makes.
  *
- *	peer serve PORT				echo what comes; after a '!' close first, so that TIME_WAIT is here
- *	peer connect COUNT ADDRESS PORT		that many short connections, one after the other, and what became of them
- *	peer talk ADDRESS PORT			one connection: each line of standard input goes there and has to come back
+ *	peer serve PORT
+ *		echo what comes; after a '!' close first, so that TIME_WAIT is here
+ *	peer connect COUNT ADDRESS PORT
+ *		that many short connections, one after the other, and what became of them
+ *	peer talk ADDRESS PORT
+ *		one connection: each line of standard input goes there and has to come back
  *
  * Linked statically, so that it needs no library in the guest.
  */
@@ -53,7 +56,8 @@ static int listen_at(unsigned short port)
 
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
 	setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
-	if (fd < 0 || bind(fd, (const struct sockaddr *)&any, sizeof(any)) < 0 || listen(fd, CONNECTIONS_MAX) < 0)
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&any, sizeof(any)) < 0 ||
+	    listen(fd, CONNECTIONS_MAX) < 0)
 		die("cannot listen");
 	return fd;
 }
@@ -116,7 +120,8 @@ static int connect_to(const char *address, unsigned short port)
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-	r = is6 ? connect(fd, (struct sockaddr *)&to6, sizeof(to6)) : connect(fd, (struct sockaddr *)&to4, sizeof(to4));
+	r = is6 ? connect(fd, (struct sockaddr *)&to6, sizeof(to6))
+		: connect(fd, (struct sockaddr *)&to4, sizeof(to4));
 	if (r == 0)
 		return fd;
 	r = errno;
@@ -210,6 +215,7 @@ int main(int argc, char **argv)
 		return connect_often(atoi(argv[2]), argv[3], port_of(argv[4]));
 	if (strcmp(what, "talk") == 0 && argc == 4)
 		return talk(argv[2], port_of(argv[3]));
-	fprintf(stderr, "usage: peer serve PORT | connect COUNT ADDRESS PORT | talk ADDRESS PORT\n");
+	fprintf(stderr,
+		"usage: peer serve PORT | connect COUNT ADDRESS PORT | talk ADDRESS PORT\n");
 	return 2;
 }
