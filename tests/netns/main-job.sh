@@ -67,7 +67,7 @@ with() { # FAMILY WHO queue|kernel|no-bpf
 	check_capture "$out" "$file"
 	# Two SYNs that wait in the queue, put there by two processors, may be given one port; then one of them is dropped. Without BPF
 	# programs segments wait, too, so that happens more often.
-	[ "$2 $3" != 'two queue' ] || clashing=$(($(since srv TcpPassiveOpens) / 1000))
+	[ "$2 $3" != 'two queue' ] || clashing=$(($(since srv TcpPassiveOpens) / 400))
 	[ "$3" != no-bpf ] || clashing=$(($(since srv TcpPassiveOpens) / 300)) below=$(($(json "$out" connections) / 5000))
 
 	is "$what: no packet escaped the capture" "$LOST" 0

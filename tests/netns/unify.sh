@@ -35,7 +35,7 @@ ordinary() { # FAMILY one|two|local SCOPE queue|kernel|no-bpf
 	done
 	capture_end "$cap" "$file"
 	check_capture "$out" "$file"
-	[ "$2 $4" != 'two queue' ] || clashing=$(($(since srv TcpPassiveOpens) / 1000))
+	[ "$2 $4" != 'two queue' ] || clashing=$(($(since srv TcpPassiveOpens) / 400))
 	[ "$4" != no-bpf ] || clashing=$(($(since srv TcpPassiveOpens) / 300)) below=$(($(json "$out" connections) / 5000))
 
 	is "$what: no packet escaped the capture" "$LOST" 0

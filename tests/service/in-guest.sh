@@ -107,7 +107,8 @@ listening() { ip netns exec server ss -Hltn sport = :7 | grep -q .; }
 within 20 listening
 
 # --- install ---
-dpkg -i tsnatd.deb >install.log 2>&1 || cat install.log
+# as README says
+apt-get install -y -q ./tsnatd.deb >install.log 2>&1 || cat install.log
 check "package installs" dpkg-query -W tsnatd
 check "installing starts and enables nothing" not systemctl is-active -q tsnatd
 check "the user is there, without a shell" grep -q '^tsnatd:.*/nologin$' /etc/passwd
@@ -123,7 +124,8 @@ check "without tsnatd: the server refuses some ($before)" [ "$before" -gt 0 ]
 # --- start ---
 mark_log
 echo 'interfaces = [ "up0" ];' >/etc/tsnatd.conf
-check "starts with one line of configuration, and is ready" systemctl start tsnatd
+check "starts with one line of configuration, and is ready" systemctl enable --now tsnatd 2>enable.log
+check "is enabled" systemctl is-enabled -q tsnatd
 check "says so in the log" [ "$(log_lines 'policy repair')" = 1 ]
 check "watchdog: $(property tsnatd WatchdogUSec)" [ "$(property tsnatd WatchdogUSec)" != 0 ]
 check "healthy" healthy
