@@ -109,6 +109,9 @@ for rfc1337 in 0 1; do
 	done
 	setup $rfc1337
 	try with ipv4 $rfc1337 kernel
+	# With tcp_rfc1337 nothing but time ends a TIME_WAIT above the clock that the next one begins with. Which of the client's two clocks
+	# is the lower one depends on a secret of the boot.
+	setup $rfc1337
 	try with ipv4 $rfc1337 no-bpf
 	setup $rfc1337
 	try with ipv6 $rfc1337 no-bpf
