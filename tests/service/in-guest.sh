@@ -343,6 +343,7 @@ tsnatd_begins() { # LINES-OF-CONFIGURATION: anew, without the other datapath's p
 	systemctl stop tsnatd
 	tsnatd --cleanup
 	printf "$1" >/etc/tsnatd.conf
+	systemctl reset-failed tsnatd # an enabled unit is not forgotten, nor is how often it was started in the last minute
 	systemctl start tsnatd
 }
 exec 6>&- # the first one ends
