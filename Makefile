@@ -18,7 +18,7 @@ CTL_PKGS := libconfig json-c
 
 # tsnatctl is tsnatctl.c, ctl_*.c, the interface's text and what reads a configuration; the daemon is everything but the first two
 SOURCES := $(basename $(notdir $(wildcard daemon/*.c)))
-CTL_OBJS := $(filter tsnatctl ctl_%,$(SOURCES)) gateway_idl config config_scan log
+CTL_OBJS := $(filter tsnatctl ctl_%,$(SOURCES)) $(filter config%,$(SOURCES)) gateway_idl log
 DAEMON_OBJS := $(filter-out tsnatctl ctl_%,$(SOURCES))
 
 all: $(B)/tsnatd $(B)/tsnatctl
@@ -35,8 +35,8 @@ $(B)/%.o: daemon/%.c Makefile | $(B)
 # What names the configuration file is made again when it is to be at another place.
 $(B)/sysconfdir: force | $(B)
 	@echo '$(SYSCONFDIR)' | cmp -s - $@ || echo '$(SYSCONFDIR)' >$@
-$(B)/config.o $(B)/ctl_config.o: $(B)/sysconfdir
-$(B)/config.o $(B)/ctl_config.o: ALL_CFLAGS += -DSYSCONFDIR='"$(SYSCONFDIR)"'
+$(B)/config_args.o $(B)/ctl_config.o: $(B)/sysconfdir
+$(B)/config_args.o $(B)/ctl_config.o: ALL_CFLAGS += -DSYSCONFDIR='"$(SYSCONFDIR)"'
 
 # the BPF object, embedded by its skeleton
 BPF_INCLUDE := $(addprefix -I,$(wildcard /usr/include/$(shell $(CC) -print-multiarch)))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * daemon.h - the parts of a running daemon. Only main.c, which wires them, daemon_*.c, which start
- * and change them, and report.c, which tells about them, include it. Functions that return int
+ * daemon.h - the parts of a running daemon. Only main.c, daemon_*.c, which start,
+ * change and stop them, and report.c, which tells about them, include it. Functions that return int
  * return 0 or -errno, and have said why.
  */
 #pragma once
@@ -54,6 +54,24 @@ struct daemon {
 	int lock_fd, links_fd;
 	uint64_t event_overruns; /* conntrack events that were lost */
 };
+
+/* daemon_start.c */
+
+/* Only one daemon has the runtime directory. -EBUSY: another one has. */
+int daemon_take_lock(struct daemon *d);
+/* What it returns says whether another try may help: exit_code() in main.c. */
+int daemon_start(struct daemon *d);
+
+/* daemon_stop.c */
+
+/*
+ * Whether there are SHIFTED connections, which is then said in the log. Without program in the
+ * kernel nobody shifts their segments now. While the rules stay, those wait for the next start (TCP
+ * sends them again); without rules they would leave unshifted, and break.
+ */
+bool daemon_must_keep_rules(uint64_t shifted);
+/* Also after a start that failed half way. */
+void daemon_stop(struct daemon *d);
 
 /* daemon_workers.c */
 

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * main.c - construct in order, loop, tear down in reverse. The only file that knows all modules.
- */
+/* main.c - the program: what the command line asks for, and the exit status. */
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 
 #include "daemon.h"
-#include "state.h"
 #include "log.h"
 #include "util.h"
 
@@ -23,299 +17,6 @@
 #define EXIT_USAGE 2
 #define EXIT_NEEDS 3 /* what it needs is missing or taken */
 
-/* ---- parts that are started, in this order ---- */
-
-/*
- * An error of something that the kernel refuses. Another try may find more memory, or get the
- * answer that was lost; else it is refused again.
- */
-static int refused(int r)
-{
-	switch (-r) {
-	case EAGAIN:
-	case EINTR:
-	case EIO:
-	case EMFILE:
-	case ENFILE:
-	case ENODEV: /* an interface that went */
-	case ENOBUFS:
-	case ENOMEM:
-	case ENOSPC:
-	case ETIMEDOUT:
-		return r;
-	}
-	return -EOPNOTSUPP;
-}
-
-static int make_directory(const char *path, mode_t mode)
-{
-	int r;
-
-	if (mkdir(path, mode) == 0 || errno == EEXIST)
-		return 0;
-	r = -errno;
-	log_err("%s: %s", path, strerror(-r));
-	return r;
-}
-
-static int take_lock(struct daemon *d)
-{
-	char path[CONFIG_PATH_MAX + 16];
-	int r = make_directory(d->cfg.runtime_dir, 0755);
-
-	if (r < 0)
-		return r;
-	snprintf(path, sizeof(path), "%s/lock", d->cfg.runtime_dir);
-	d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (d->lock_fd < 0) {
-		r = -errno;
-		log_err("%s: %s", path, strerror(-r));
-		return r;
-	}
-	if (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
-		log_err("%s is locked: tsnatd is already running (give a second one its own "
-			"--runtime-dir, --pin-dir and --queue-num)",
-			path);
-		return -EBUSY;
-	}
-	return 0;
-}
-
-static int open_datapath(struct daemon *d, const struct datapath_ops *ops, const char **ret_error)
-{
-	const struct datapath_config cfg = daemon_datapath_config(&d->cfg, &d->clock);
-	int r;
-
-	*ret_error = "cannot be started";
-	r = ops->open(&d->datapath, &cfg, ret_error);
-	if (r >= 0)
-		d->ops = ops;
-	return r;
-}
-
-/*
- * A run with BPF programs that was killed left them deciding: what both datapaths shift would be
- * shifted twice.
- */
-static void retire_other(const struct daemon *d)
-{
-	const struct datapath_config cfg = daemon_datapath_config(&d->cfg, &d->clock);
-	int r = d->ops == &datapath_bpf ? 0 : datapath_bpf.retire(&cfg);
-
-	if (r == 1)
-		log_notice("an earlier run's BPF programs go on for its live connections, and "
-			   "decide on no new ones");
-	else if (r < 0)
-		log_warn("an earlier run's BPF programs cannot be taken off: %s", strerror(-r));
-}
-
-static int start_datapath(struct daemon *d)
-{
-	const struct datapath_ops *ops = d->cfg.datapath == CONFIG_DATAPATH_QUEUE ? &datapath_queue
-										  : &datapath_bpf;
-	const char *error;
-	int r = open_datapath(d, ops, &error);
-
-	/* decisions in the kernel need programs there: nothing to fall back to */
-	if (r < 0 && d->cfg.datapath == CONFIG_DATAPATH_AUTO &&
-	    d->cfg.decide == CONFIG_DECIDE_QUEUE) {
-		log_notice("datapath bpf: %s (%s): using the datapath queue", error, strerror(-r));
-		ops = &datapath_queue;
-		r = open_datapath(d, ops, &error);
-	}
-	if (r < 0) {
-		log_err("datapath %s: %s (%s)", ops->name, error, strerror(-r));
-		return refused(r);
-	}
-	d->queues = daemon_count_queues(d);
-	retire_other(d);
-	return 0;
-}
-
-/* The live table is gone, as after a reboot: what was saved is all there is. */
-static void restore(struct daemon *d)
-{
-	uint64_t now = boot_ms();
-	struct state_loaded loaded;
-	int r = state_load(d->cfg.state_dir, d->ops, d->datapath, now, &loaded);
-
-	if (loaded.unusable && loaded.aside_error < 0)
-		log_warn("%s/state cannot be used (%s), nor set aside as state.bad (%s): it will "
-			 "be replaced",
-			 d->cfg.state_dir, loaded.unusable, strerror(-loaded.aside_error));
-	else if (loaded.unusable)
-		log_warn("%s/state cannot be used (%s): set aside as state.bad", d->cfg.state_dir,
-			 loaded.unusable);
-	if (r < 0 && r != -ENOENT)
-		log_warn("%s/state.new cannot be read: %s", d->cfg.state_dir, strerror(-r));
-	if (r < 0)
-		return;
-	d->clock.base_ms = loaded.clock_ms - (uint32_t)now;
-	log_info("restored %u records and %u destinations", loaded.records, loaded.destinations);
-}
-
-/*
- * Clocks never go back: the live table's goes on, else the saved one does, ahead of all it can have
- * shown.
- */
-static int start_clocks(struct daemon *d)
-{
-	struct tsclock live;
-	int r = make_directory(d->cfg.state_dir, 0700);
-
-	if (r < 0)
-		return r;
-	r = state_secret(d->cfg.state_dir, &d->clock.key);
-	if (r < 0) {
-		log_err("%s/secret: %s", d->cfg.state_dir, strerror(-r));
-		return r;
-	}
-	if (d->ops->live(d->datapath, &live) == 1)
-		d->clock.base_ms = live.base_ms;
-	else
-		restore(d);
-	r = saver_start(&d->saver, d->cfg.state_dir, d->ops, d->datapath, &d->clock);
-	if (r < 0)
-		log_err("cannot start a thread: %s", strerror(-r));
-	return r;
-}
-
-static int start_attachments(struct daemon *d)
-{
-	const char *link, *error;
-	int r;
-
-	d->attachments = (struct attachments){ .ops = d->ops, .datapath = d->datapath };
-	r = attachments_update(&d->attachments, &d->cfg, &link, &error);
-	if (r < 0) {
-		log_err("%s: %s (%s)", link, error, strerror(-r));
-		return refused(r);
-	}
-	if (!d->attachments.n)
-		log_warn("no interface: none is named and there is no default route; waiting for "
-			 "one");
-	for (size_t i = 0; i < d->attachments.n; i++)
-		if (!d->attachments.link[i].ifindex)
-			log_warn("%s: there is no such interface; waiting for it",
-				 d->attachments.link[i].name);
-	return 0;
-}
-
-static int start_rules(struct daemon *d)
-{
-	const struct rules_config cfg = daemon_rules_config(d);
-	const char *names[CONFIG_INTERFACES_MAX], *error = "";
-	int r;
-
-	if (d->cfg.rules == CONFIG_RULES_NONE)
-		return 0;
-	r = rules_new(&d->rules, &cfg);
-	/* left behind by a run that queued, while this one decides in the kernel */
-	if (r >= 0 && d->cfg.decide == CONFIG_DECIDE_KERNEL) {
-		r = rules_remove(d->rules);
-		rules_free(d->rules);
-		d->rules = NULL;
-		return r;
-	}
-	if (r >= 0)
-		r = rules_install(d->rules, names, attachments_names(&d->attachments, names),
-				  &error);
-	if (r < 0) {
-		log_err("nft rules: %s%s%s", error ? error : "", error && *error ? ": " : "",
-			strerror(-r));
-		return refused(r);
-	}
-	d->attachments.rules = d->rules;
-	return 0;
-}
-
-static int on_signal(sd_event_source *s, const struct signalfd_siginfo *si, void *user)
-{
-	struct daemon *d = user;
-
-	(void)s;
-	if (si->ssi_signo != SIGHUP)
-		return sd_event_exit(d->event, 0);
-	daemon_reload(d, NULL);
-	return 0;
-}
-
-static int start_sweeper(struct daemon *d)
-{
-	int r = conntrack_new(&d->conntrack);
-
-	if (r < 0)
-		log_warn("conntrack cannot be asked (%s): silent shifted connections keep their "
-			 "records for days",
-			 strerror(-r));
-	r = sweeper_start(&d->sweeper, d->event, d->ops, d->datapath, d->conntrack, d->cfg.records,
-			  d->cfg.hold * 1000);
-	if (r < 0)
-		log_err("event loop: %s", strerror(-r));
-	else if (d->conntrack)
-		sweeper_resync_mappings(d->sweeper); /* connections that were there before us */
-	return r;
-}
-
-static int all_counters(void *user, uint64_t *counters)
-{
-	return daemon_report.statistics(user, counters);
-}
-
-static int restore_rules(void *user)
-{
-	struct daemon *d = user;
-	const char *names[CONFIG_INTERFACES_MAX], *error;
-	int r = rules_present(d->rules);
-
-	if (r != 0)
-		return r < 0 ? r : 0;
-	r = rules_install(d->rules, names, attachments_names(&d->attachments, names), &error);
-	return r < 0 ? r : 1;
-}
-
-static int start_health(struct daemon *d)
-{
-	static const struct health_ops ops = { .counters = all_counters,
-					       .restore_rules = restore_rules };
-	int r = health_start(&d->health, d->event, d->rules != NULL, d->ops->apply == NULL, &ops,
-			     d);
-
-	if (r < 0)
-		log_err("event loop: %s", strerror(-r));
-	return r;
-}
-
-static int start_gateway(struct daemon *d)
-{
-	char path[CONFIG_PATH_MAX + 32];
-	int r;
-
-	snprintf(path, sizeof(path), "%s/io.tsnatd.Gateway", d->cfg.runtime_dir);
-	r = gateway_new(&d->gateway, d->event, path, &daemon_report, d);
-	if (r < 0)
-		log_err("%s: %s", path, strerror(-r));
-	return r;
-}
-
-static int block_signals(struct daemon *d)
-{
-	static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
-	sigset_t set;
-	int r = sd_event_default(&d->event);
-
-	sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
-		sigaddset(&set, signals[i]);
-	/* before any thread starts, so that all inherit it and the event loop alone gets them */
-	if (r < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-		return -EINVAL;
-	signal(SIGPIPE, SIG_IGN);
-	for (size_t i = 0; i < ARRAY_SIZE(signals) && r >= 0; i++)
-		r = sd_event_add_signal(d->event, NULL, signals[i], on_signal, d);
-	return r;
-}
-
 /* Kernels before 5.11 charge maps to RLIMIT_MEMLOCK; where it cannot be raised the load says so. */
 static void raise_memlock(void)
 {
@@ -323,128 +24,6 @@ static void raise_memlock(void)
 
 	if (setrlimit(RLIMIT_MEMLOCK, &all) < 0)
 		log_debug("RLIMIT_MEMLOCK: %s", strerror(errno));
-}
-
-/* ---- the whole ---- */
-
-/*
- * Without program in the kernel, nobody shifts the segments of live connections now. While the
- * rules stay, those wait for the next start (TCP sends them again); without rules they would leave
- * unshifted, and break.
- */
-static bool must_keep_rules(uint64_t shifted)
-{
-	if (!shifted)
-		return false;
-	log_notice("%llu shifted connections wait for the next start; --cleanup gives them up",
-		   (unsigned long long)shifted);
-	return true;
-}
-
-static uint64_t open_shifts(const struct daemon *d)
-{
-	uint64_t n[COUNTER_COUNT] = { 0 };
-
-	if (!d->ops || !d->ops->apply || d->ops->counters(d->datapath, n) < 0)
-		return 0;
-	return datapath_open_shifts(n);
-}
-
-static void remove_rules(struct daemon *d)
-{
-	if (d->rules && !must_keep_rules(open_shifts(d)) && rules_remove(d->rules) < 0)
-		log_warn("the nft rules could not be removed");
-}
-
-static void stop_handling(struct daemon *d)
-{
-	const struct datapath_config cfg = daemon_datapath_config(&d->cfg, &d->clock);
-
-	if (d->keeps) {
-		daemon_stop_workers(d);
-	} else {
-		/*
-		 * first no new SYN is queued, then those that wait get their verdicts; only then
-		 * the base chains may go
-		 */
-		if (d->rules)
-			rules_pause(d->rules);
-		daemon_stop_workers(d);
-		remove_rules(d);
-	}
-	rules_free(d->rules);
-	/* the filters stay for live connections; new ones are none of their business from now on */
-	if (d->datapath)
-		d->ops->configure(d->datapath, &cfg, false);
-}
-
-static void stop(struct daemon *d)
-{
-	sd_notify(0, "STOPPING=1");
-	gateway_free(d->gateway);
-	health_free(d->health);
-	d->health = NULL;
-	/* what waits from here on waits for the next start: late, so that it is not long */
-	if (!d->keeps)
-		stop_handling(d);
-	sweeper_free(d->sweeper);
-	sd_event_source_unref(d->mappings_event);
-	conntrack_free(d->conntrack);
-	saver_stop(d->saver);
-	if (d->keeps)
-		stop_handling(d);
-	if (d->ops)
-		d->ops->close(d->datapath);
-	sd_event_source_unref(d->links_event);
-	sd_event_source_unref(d->links_timer);
-	sd_event_source_unref(d->watchdog_timer);
-	close_fd(&d->links_fd);
-	sd_event_unref(d->event);
-	close_fd(&d->lock_fd);
-}
-
-static int start(struct daemon *d)
-{
-	/* first what can be asked without changing anything */
-	int r = daemon_check_permission();
-
-	if (r >= 0)
-		r = take_lock(d);
-	if (r >= 0)
-		r = daemon_receive_queues(d);
-	if (r >= 0)
-		r = daemon_check_queues(d);
-	if (r >= 0)
-		r = block_signals(d);
-	if (r >= 0)
-		r = start_datapath(d);
-	if (r >= 0)
-		r = start_clocks(d);
-	/* what the programs decide by comes before the programs */
-	if (r >= 0)
-		r = daemon_apply_policy(d);
-	if (r >= 0)
-		r = daemon_add_events(d);
-	if (r >= 0)
-		r = start_attachments(d);
-	if (r >= 0)
-		r = start_sweeper(d);
-	/*
-	 * the guardian is forked in here: before any thread but the saver's, which holds no lock
-	 * that it needs
-	 */
-	if (r >= 0)
-		r = daemon_start_workers(d);
-	if (r >= 0)
-		daemon_start_mappings(d);
-	/* rules after workers: a rule without a listener would only bypass */
-	if (r >= 0)
-		r = start_rules(d);
-	if (r >= 0)
-		r = start_health(d);
-	if (r >= 0)
-		r = start_gateway(d);
-	return r;
 }
 
 /* Of a start that failed. Parts return these errors for nothing that passes by itself. */
@@ -471,7 +50,7 @@ static int run(int argc, char **argv, const struct config *cfg)
 
 	d.started_ms = boot_ms();
 	raise_memlock();
-	r = start(&d);
+	r = daemon_start(&d);
 	code = exit_code(r);
 	if (r >= 0) {
 		log_info("tsnatd %s: policy %s, datapath %s, decisions in the %s", VERSION,
@@ -483,7 +62,7 @@ static int run(int argc, char **argv, const struct config *cfg)
 	} else {
 		daemon_give_up_gap(&d);
 	}
-	stop(&d);
+	daemon_stop(&d);
 	return code;
 }
 
@@ -494,7 +73,7 @@ static int cleanup(const struct config *cfg)
 						.queues = 1 };
 	struct daemon d = { .cfg = *cfg, .lock_fd = -1 };
 	struct rules *rules = NULL;
-	int r = take_lock(&d);
+	int r = daemon_take_lock(&d);
 
 	if (r < 0)
 		return exit_code(r);
@@ -517,7 +96,7 @@ static int remove_left_rules(const struct config *cfg)
 	const struct rules_config rules_cfg = { .queue_num = (uint16_t)cfg->queue_num,
 						.queues = 1 };
 	struct daemon d = { .cfg = *cfg, .lock_fd = -1 };
-	int r = take_lock(&d);
+	int r = daemon_take_lock(&d);
 
 	if (r < 0)
 		return exit_code(r);
@@ -525,7 +104,7 @@ static int remove_left_rules(const struct config *cfg)
 	if (r >= 0)
 		r = rules_pause(d.rules);
 	if (r >= 0 && !(cfg->datapath != CONFIG_DATAPATH_BPF &&
-			must_keep_rules(datapath_queue_open_shifts(&dp))))
+			daemon_must_keep_rules(datapath_queue_open_shifts(&dp))))
 		r = rules_remove(d.rules);
 	if (r < 0)
 		log_err("nft rules: %s", strerror(-r));

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* config_args.c - the command line, over the file, over the defaults. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config_option.h"
+
+enum { ARG_CHECK = 1000, ARG_CLEANUP, ARG_REMOVE_RULES, ARG_VERSION, ARG_HELP, ARG_OPTION = 2000 };
+#define N_FIXED_ARGS 7
+
+static void make_long_options(struct option *to, char names[][32])
+{
+	static const struct option fixed[N_FIXED_ARGS] = {
+		{ "config", required_argument, NULL, 'c' },
+		{ "interface", required_argument, NULL, 'i' },
+		{ "check", no_argument, NULL, ARG_CHECK },
+		{ "cleanup", no_argument, NULL, ARG_CLEANUP },
+		{ "version", no_argument, NULL, ARG_VERSION },
+		{ "help", no_argument, NULL, ARG_HELP },
+		{ "remove-rules", no_argument, NULL, ARG_REMOVE_RULES },
+	};
+	size_t n = N_FIXED_ARGS;
+
+	memcpy(to, fixed, sizeof(fixed));
+	for (size_t i = 0; i < CONFIG_OPTIONS; i++) {
+		if (config_options[i].file_only)
+			continue;
+		snprintf(names[i], 32, "%s", config_options[i].name);
+		for (char *p = names[i]; *p; p++)
+			if (*p == '_')
+				*p = '-';
+		to[n++] = (struct option){ names[i], required_argument, NULL, ARG_OPTION + (int)i };
+	}
+	to[n] = (struct option){ 0 };
+}
+
+struct arguments {
+	const char *file;
+	enum config_action action;
+	const char *interfaces[CONFIG_INTERFACES_MAX];
+	size_t n_interfaces;
+	const char *values[CONFIG_OPTIONS];
+};
+
+static void read_arguments(struct arguments *a, int argc, char **argv, struct config_problems *p)
+{
+	struct option long_options[N_FIXED_ARGS + CONFIG_OPTIONS + 1];
+	char names[CONFIG_OPTIONS][32];
+	int c;
+
+	make_long_options(long_options, names);
+	opterr = 0;
+	optind = 1;
+	while ((c = getopt_long(argc, argv, ":c:i:h", long_options, NULL)) != -1) {
+		if (c >= ARG_OPTION)
+			a->values[c - ARG_OPTION] = optarg;
+		else if (c == 'c')
+			a->file = optarg;
+		else if (c == 'i' && a->n_interfaces < CONFIG_INTERFACES_MAX)
+			a->interfaces[a->n_interfaces++] = optarg;
+		else if (c == 'h' || c == ARG_HELP)
+			a->action = CONFIG_HELP;
+		else if (c == ARG_VERSION)
+			a->action = CONFIG_VERSION;
+		else if (c == ARG_CHECK)
+			a->action = CONFIG_CHECK;
+		else if (c == ARG_CLEANUP)
+			a->action = CONFIG_CLEANUP;
+		else if (c == ARG_REMOVE_RULES)
+			a->action = CONFIG_REMOVE_RULES;
+		else
+			config_problem(p, "%s: %s", argv[optind - 1],
+				       c == ':' ? "needs an argument"
+						: "there is no such option; see --help");
+	}
+	if (optind < argc)
+		config_problem(p, "%s: unexpected argument; see --help", argv[optind]);
+}
+
+static void apply_arguments(struct config *c, const struct arguments *a, struct config_problems *p)
+{
+	const struct config_option *interfaces = config_find_option("interfaces");
+	const char *why;
+
+	if (a->n_interfaces)
+		c->n_interfaces = 0; /* named on the command line: those and no others */
+	for (size_t i = 0; i < a->n_interfaces; i++) {
+		why = config_set_word(c, interfaces, a->interfaces[i]);
+		if (why)
+			config_problem(p, "-i: %s %s", a->interfaces[i], why);
+	}
+	for (size_t i = 0; i < CONFIG_OPTIONS; i++) {
+		if (!a->values[i])
+			continue;
+		why = config_set_word(c, &config_options[i], a->values[i]);
+		if (why)
+			config_problem(p, "%s: %s: %s", config_options[i].name, a->values[i], why);
+	}
+}
+
+/* What is right on its own but not together. */
+static void check_together(const struct config *c, struct config_problems *p)
+{
+	const uint32_t kinds =
+		c->datapath == CONFIG_DATAPATH_BPF ? 1 : 3; /* SYNs, segments out, segments in */
+
+	const uint32_t queues = c->queues ? c->queues : 1; /* as many as there is room for */
+
+	if (c->queue_num + kinds * queues > 65536)
+		config_problem(p, "queues: %u queues from number %u end beyond 65535",
+			       kinds * queues, c->queue_num);
+	if (c->decide == CONFIG_DECIDE_KERNEL && c->datapath == CONFIG_DATAPATH_QUEUE)
+		config_problem(p, "decide: \"kernel\" needs the bpf datapath");
+}
+
+int config_load(struct config *ret, enum config_action *ret_action, int argc, char **argv,
+		config_report_fn *report, void *user)
+{
+	struct config_problems p = { .report = report, .user = user };
+	struct arguments a = { 0 };
+	struct config c;
+	int r = 0;
+
+	config_defaults(&c);
+	read_arguments(&a, argc, argv, &p);
+	if (!p.n && (a.action == CONFIG_HELP || a.action == CONFIG_VERSION)) {
+		*ret_action = a.action;
+		*ret = c;
+		return 0;
+	}
+	r = config_parse_file(&c, a.file ? a.file : CONFIG_DEFAULT_FILE, report, user);
+	if (r == -ENOENT && !a.file)
+		r = 0;
+	else if (r < 0 && r != -EINVAL)
+		config_problem(&p, "%s: %s", a.file ? a.file : CONFIG_DEFAULT_FILE, strerror(-r));
+	apply_arguments(&c, &a, &p);
+	check_together(&c, &p);
+	if (r < 0 || p.n)
+		return -EINVAL;
+	*ret_action = a.action;
+	*ret = c;
+	return 0;
+}
+
+void config_usage(void)
+{
+	puts("usage: tsnatd [OPTION]...\n"
+	     "NAT for TCP timestamps: every reuse of a translated connection looks monotonic to "
+	     "the server.\n\n"
+	     "  -c, --config FILE              configuration (default " CONFIG_DEFAULT_FILE
+	     ", if it is there)\n"
+	     "  -i, --interface IFACE          an outgoing interface; may be repeated (default: "
+	     "those of the default routes)\n"
+	     "      --policy repair|unify      shift only what would be refused, or give each "
+	     "destination one clock\n"
+	     "      --scope destination|tuple  what has a clock of its own under \"unify\"\n"
+	     "      --datapath auto|bpf|queue  what applies shifts to packets\n"
+	     "      --decide queue|kernel      where SYNs are decided first\n"
+	     "      --rules managed|none       install nft rules, or leave them to you (see "
+	     "conf/tsnatd.nft)\n"
+	     "      --queue-num N              the first netfilter queue (default 5150)\n"
+	     "      --queues N                 how many queues, two threads each (default 0: one "
+	     "for each processor)\n"
+	     "      --restart-gap bypass|hold  SYNs during a restart pass undecided, or wait; "
+	     "needs systemd\n"
+	     "      --hold SECONDS             how long a record outlives its last packet (default "
+	     "300)\n"
+	     "      --state-dir DIR            (default /var/lib/tsnatd)\n"
+	     "      --runtime-dir DIR          (default /run/tsnatd)\n"
+	     "      --pin-dir DIR              on a bpffs (default /sys/fs/bpf/tsnatd)\n"
+	     "      --log-level LEVEL          error, warning, notice, info, debug\n"
+	     "      --check                    validate the configuration and exit\n"
+	     "      --cleanup                  remove this instance's rules, filters and pins, and "
+	     "exit\n"
+	     "      --remove-rules             remove this instance's rules, as a stop does, and "
+	     "exit\n"
+	     "      --version, --help\n\n"
+	     "Exit codes: 0 stopped, 1 failure, 2 usage or configuration,\n"
+	     "3 what it needs is missing or taken.");
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * config_option.h - the table of options, and how a value gets into a configuration. Only config.c,
+ * which has the table, and config_file.c and config_args.c, which read values, include it.
+ */
+#pragma once
+
+#include "config.h"
+
+enum option_kind {
+	OPTION_CHOICE,	   /* one of the words in `words`, stored as its index */
+	OPTION_NUMBER,	   /* uint32_t between min and max */
+	OPTION_PATH,	   /* absolute */
+	OPTION_INTERFACES, /* a list */
+	OPTION_PREFIXES,   /* a list */
+	OPTION_LOG_LEVEL,
+	OPTION_BOOL, /* uint32_t; true and false in the file */
+};
+
+struct config_option {
+	const char *name; /* as a key of the file; on the command line `-` stands for `_` */
+	enum option_kind kind;
+	size_t offset;
+	const char *const *words;
+	uint32_t min, max;
+	bool file_only;
+};
+
+#define CONFIG_OPTIONS 18
+extern const struct config_option config_options[CONFIG_OPTIONS];
+
+/* What is wrong, told one by one and counted. */
+struct config_problems {
+	config_report_fn *report;
+	void *user;
+	unsigned int n;
+};
+
+void config_problem(struct config_problems *p, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/*
+ * Set an option from a word, or a list's option to have one more. Returns NULL, or why the value is
+ * refused, for a line that names it; valid until the thread's next call.
+ */
+const char *config_set_word(struct config *c, const struct config_option *o, const char *word);
+/* The same from a number, to where the option is. */
+const char *config_set_number(const struct config_option *o, uint32_t *to, long long n);
+/* May be NULL: there is no option of that name. */
+const struct config_option *config_find_option(const char *name);
