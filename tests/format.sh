@@ -15,11 +15,10 @@ mapfile -t files < <(find daemon tests -name '*.[ch]')
 if [ "${1:-}" = -i ]; then
 	exec $format -i "${files[@]}"
 fi
-wrong=$($format --dry-run "${files[@]}" 2>&1 | sed -n 's/^\([^ ]*:[0-9]*\):[0-9]*: warning: .*/\1/p' | sort -u)
-if [ -z "$wrong" ]; then
+if wrong=$($format --dry-run --Werror "${files[@]}" 2>&1); then
 	echo "ok - C code is formatted"
 else
 	echo "not ok - C code is formatted"
-	sed 's/^/# /' <<<"$wrong"
+	grep error: <<<"$wrong" | sed 's/^/# /'
 	exit 1
 fi

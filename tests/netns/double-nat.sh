@@ -42,17 +42,14 @@ inner_up() {
 
 # Short connections of all clients, which take their time over them (see restart.sh).
 three_clients() { # FAMILY SECONDS
-	local n pids=() pid
+	local n pids=()
 
 	echo 'function delay() return 2 end' >"$TMP/delay.lua"
 	for n in 1 2 3; do
 		spawn c$n "$TMP/wrk.c$n" wrk -t1 -c4 -d"$2" -s "$TMP/delay.lua" --timeout 10 -H 'Connection: close' "$(url "$1")"
 		pids+=("$SPAWNED")
 	done
-	for pid in "${pids[@]}"; do
-		wait "$pid"
-		forget "$pid"
-	done
+	await "${pids[@]}"
 }
 
 without() { # FAMILY

@@ -50,15 +50,19 @@ talk_goes_on() { # PORT
 
 # talk_ends TEXT PORT [BYTES]: it got so much, or what talk_half sends, to the end
 talk_ends() {
+	ends_well "$1" "${TALK[$2]}" "$TMP/talk.$2" "${3:-20000}"
+}
+
+ends_well() { # TEXT PID OUTPUT BYTES, of peer.py talk
 	local status
 
-	wait "${TALK[$2]}"
+	wait "$2"
 	status=$?
-	forget "${TALK[$2]}"
-	if [ $status = 0 ] && grep -q "^received ${3:-20000}\$" "$TMP/talk.$2"; then
+	forget "$2"
+	if [ $status = 0 ] && grep -q "^received $4\$" "$3"; then
 		ok "$1"
 	else
-		not_ok "$1" "$(cat "$TMP/talk.$2")"
+		not_ok "$1" "$(cat "$3")"
 	fi
 }
 

@@ -72,7 +72,7 @@ use_every_port() { # ipv4|ipv6 NAMESPACE...
 
 # Short connections for SECONDS from all of the NAMESPACES at once, 100 in flight. Requests per second are in RATE.
 load() { # ipv4|ipv6 SECONDS NAMESPACE...
-	local family=$1 seconds=$2 ns pids=() pid
+	local family=$1 seconds=$2 ns pids=()
 
 	shift 2
 	rm -f "$TMP"/wrk.*
@@ -81,10 +81,7 @@ load() { # ipv4|ipv6 SECONDS NAMESPACE...
 			-H 'Connection: close' "$(url "$family")"
 		pids+=("$SPAWNED")
 	done
-	for pid in "${pids[@]}"; do
-		wait "$pid"
-		forget "$pid"
-	done
+	await "${pids[@]}"
 	RATE=$(sed -n 's/^Requests\/sec: *//p' "$TMP"/wrk.* | awk '{ s += $1 } END { printf "%d", s }')
 }
 

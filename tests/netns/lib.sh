@@ -166,6 +166,15 @@ forget() { # PID: it has ended
 	PIDS=("${kept[@]}")
 }
 
+await() { # PID...: until they have ended by themselves
+	local pid
+
+	for pid in "$@"; do
+		wait "$pid"
+		forget "$pid"
+	done
+}
+
 # end PID [SIGNAL]: at most 5 s later it is gone
 end() {
 	local i

@@ -32,17 +32,8 @@ open_from() { # FAMILY CLIENT PORT
 }
 
 goes_on() { # TEXT PID CLIENT: it exchanges the other half
-	local status
-
 	touch "$TMP/go.$3"
-	wait "$2"
-	status=$?
-	forget "$2"
-	if [ $status = 0 ] && grep -q '^received 20000$' "$TMP/talk.$3"; then
-		ok "$1"
-	else
-		not_ok "$1" "$(cat "$TMP/talk.$3")"
-	fi
+	ends_well "$1" "$2" "$TMP/talk.$3" 20000
 }
 
 # connection EXTERNAL_PORT FIELD: of tsnatctl's list

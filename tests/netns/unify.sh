@@ -87,17 +87,14 @@ strict() { # COUNTER
 # Both clients, the server and the daemon share one processor, so that no packet overtakes another on the way from the gateway to the
 # server. To a server that compares with all ports of an address, at 1 MHz, some microseconds of that are too much, whoever's clock it is.
 strict_load() { # FAMILY SECONDS CLIENT...
-	local client pids=() pid url="http://$STRICT4/"
+	local client pids=() url="http://$STRICT4/"
 
 	[ "$1" = ipv4 ] || url="http://[$STRICT6]/"
 	for client in "${@:3}"; do
 		spawn "$client" "$TMP/wrk.$client" taskset -c 0 wrk -t1 -c8 -d"$2" --timeout 10 -H 'Connection: close' "$url"
 		pids+=("$SPAWNED")
 	done
-	for pid in "${pids[@]}"; do
-		wait "$pid"
-		forget "$pid"
-	done
+	await "${pids[@]}"
 }
 
 start_on_one_processor() { # ARGS
