@@ -55,7 +55,7 @@ $(B):
 
 # The core (headers, and bytes in memory) is an archive of its own: its tests link nothing else, so a stray dependency shows.
 CORE_OBJS := packet rewrite
-CORE_TESTS := wire-test csum-test decide-test vectors-test tsclock-test succession-test
+CORE_TESTS := wire-test csum-test decide-test decide-model-test vectors-test tsclock-test unify-test succession-test
 UNIT_TESTS := $(basename $(notdir $(wildcard tests/unit/*-test.c)))
 
 $(B)/core.a: $(CORE_OBJS:%=$(B)/%.o)
