@@ -16,10 +16,10 @@ ALL_CFLAGS = -std=gnu17 $(WARN) -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I$(B) -I
 DAEMON_PKGS := zlib libnfnetlink libbpf libmnl libnftnl libnetfilter_queue libnetfilter_conntrack libsystemd libconfig json-c
 CTL_PKGS := libconfig json-c
 
-# tsnatctl is tsnatctl.c, ctl_*.c, the interface's text and what reads a configuration; the daemon is everything but the first two
-SOURCES := $(basename $(notdir $(wildcard daemon/*.c)))
-CTL_OBJS := $(filter tsnatctl ctl_%,$(SOURCES)) $(filter config%,$(SOURCES)) gateway_idl log
-DAEMON_OBJS := $(filter-out tsnatctl ctl_%,$(SOURCES))
+# tsnatctl is ctl/, and of the rest what reads a configuration, the interface's text and the log; the daemon is all but ctl/.
+SOURCES := $(filter-out %.bpf,$(patsubst daemon/%.c,%,$(wildcard daemon/*.c daemon/*/*.c)))
+CTL_OBJS := $(filter ctl/% config/%,$(SOURCES)) varlink/gateway_idl base/log
+DAEMON_OBJS := $(filter-out ctl/%,$(SOURCES))
 
 all: $(B)/tsnatd $(B)/tsnatctl
 
@@ -29,36 +29,36 @@ $(B)/tsnatd: $(DAEMON_OBJS:%=$(B)/%.o)
 $(B)/tsnatctl: $(CTL_OBJS:%=$(B)/%.o)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs $(CTL_PKGS))
 
-$(B)/%.o: daemon/%.c Makefile | $(B)
+$(B)/%.o: daemon/%.c Makefile
+	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(shell $(PKG_CONFIG) --cflags $(DAEMON_PKGS)) -MMD -MP -c -o $@ $<
 
 # What names the configuration file is made again when it is to be at another place.
-$(B)/sysconfdir: force | $(B)
+$(B)/sysconfdir: force
+	@mkdir -p $(@D)
 	@echo '$(SYSCONFDIR)' | cmp -s - $@ || echo '$(SYSCONFDIR)' >$@
-$(B)/config_args.o $(B)/ctl_config.o: $(B)/sysconfdir
-$(B)/config_args.o $(B)/ctl_config.o: ALL_CFLAGS += -DSYSCONFDIR='"$(SYSCONFDIR)"'
+$(B)/config/config_args.o $(B)/ctl/ctl_config.o: $(B)/sysconfdir
+$(B)/config/config_args.o $(B)/ctl/ctl_config.o: ALL_CFLAGS += -DSYSCONFDIR='"$(SYSCONFDIR)"'
 
 # the BPF object, embedded by its skeleton
 BPF_INCLUDE := $(addprefix -I,$(wildcard /usr/include/$(shell $(CC) -print-multiarch)))
-$(B)/tsnat.bpf.o: daemon/bpf/tsnat.bpf.c Makefile | $(B)
-	$(CLANG) -O2 -g -target bpf -mcpu=v3 -Wall -Wextra $(BPF_INCLUDE) -MMD -MP -MF $(B)/tsnat.bpf.d -c -o $@ $<
+$(B)/tsnat.bpf.o: daemon/datapath_bpf/tsnat.bpf.c Makefile
+	@mkdir -p $(@D)
+	$(CLANG) -O2 -g -target bpf -mcpu=v3 -Wall -Wextra -Idaemon $(BPF_INCLUDE) -MMD -MP -MF $(B)/tsnat.bpf.d -c -o $@ $<
 
 $(B)/tsnat.skel.h: $(B)/tsnat.bpf.o
 	$(BPFTOOL) gen skeleton $< name tsnat_bpf >$@.new && mv $@.new $@
 
-$(B)/datapath_bpf.o $(B)/programs.o: $(B)/tsnat.skel.h
-
-$(B):
-	mkdir -p $(B)
+$(B)/datapath_bpf/datapath_bpf.o $(B)/datapath_bpf/programs.o: $(B)/tsnat.skel.h
 
 # ---- tests ----
 
-# The core (headers, and bytes in memory) is an archive of its own: its tests link nothing else, so a stray dependency shows.
-CORE_OBJS := packet rewrite
-CORE_TESTS := wire-test csum-test decide-test decide-model-test vectors-test tsclock-test unify-test succession-test
-UNIT_TESTS := $(basename $(notdir $(wildcard tests/unit/*-test.c)))
+# tests/unit mirrors daemon/: the test of daemon/D/F.c is tests/unit/D/F-test.c. The core is an archive of its own, and its
+# tests link nothing else, so that a stray dependency shows.
+UNIT_TESTS := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/*-test.c tests/unit/*/*-test.c))
+CORE_TESTS := $(filter core/%,$(UNIT_TESTS))
 
-$(B)/core.a: $(CORE_OBJS:%=$(B)/%.o)
+$(B)/core.a: $(patsubst %,$(B)/%.o,$(filter core/%,$(SOURCES)))
 	rm -f $@ && $(AR) rcs $@ $^
 $(B)/all.a: $(patsubst %,$(B)/%.o,$(filter-out main,$(DAEMON_OBJS)))
 	rm -f $@ && $(AR) rcs $@ $^
@@ -66,26 +66,25 @@ $(B)/all.a: $(patsubst %,$(B)/%.o,$(filter-out main,$(DAEMON_OBJS)))
 $(B)/tests/%.o: tests/unit/%.c Makefile | $(B)/tsnat.skel.h
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(shell $(PKG_CONFIG) --cflags cmocka $(DAEMON_PKGS)) -MMD -MP -c -o $@ $<
-$(CORE_TESTS:%=$(B)/tests/%): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/vectors.o $(B)/core.a
+$(CORE_TESTS:%=$(B)/tests/%): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/core/vectors.o $(B)/core.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs cmocka)
-$(B)/tests/%: $(B)/tests/%.o $(B)/tests/vectors.o $(B)/all.a
+$(B)/tests/%: $(B)/tests/%.o $(B)/tests/core/vectors.o $(B)/all.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -pthread $(shell $(PKG_CONFIG) --libs cmocka $(DAEMON_PKGS))
-$(B)/tests/rules-test.o: tests/netns/rules-test.c Makefile
-	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(shell $(PKG_CONFIG) --cflags cmocka $(DAEMON_PKGS)) -MMD -MP -c -o $@ $<
+# programs that tests run
+$(B)/tests/ctl/tsnatctl-test: | $(B)/tsnatctl
 
-unit-tests: $(UNIT_TESTS:%=$(B)/tests/%) $(B)/tests/rules-test $(B)/tsnat.bpf.o $(B)/tsnatctl
+unit-tests: $(UNIT_TESTS:%=$(B)/tests/%)
 
 FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/*.c)))
 FUZZ_SECONDS ?= 60
-FUZZ_SOURCES := packet rewrite queue_netlink mapping
+FUZZ_SOURCES := core/packet core/rewrite queue/queue_netlink net/mapping
 $(B)/fuzz/%: tests/fuzz/%.c $(wildcard daemon/core/*.h) $(FUZZ_SOURCES:%=daemon/%.c) Makefile
 	@mkdir -p $(@D)
 	$(CLANG) -std=gnu17 $(WARN) -D_GNU_SOURCE -Idaemon -O1 -g -fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=undefined -o $@ $< $(FUZZ_SOURCES:%=daemon/%.c) \
 		$(shell $(PKG_CONFIG) --libs libmnl libnetfilter_queue libnetfilter_conntrack)
 fuzz: $(FUZZERS:%=$(B)/fuzz/%)
-	tests/fuzz/run.sh $(FUZZ_SECONDS) $^
+	tests/fuzz/fuzz.sh $(FUZZ_SECONDS) $^
 
 deps:
 	tests/deps.sh
@@ -96,13 +95,18 @@ SAN_MAKE = $(MAKE) B=build/san CC=$(CLANG) SAN="-fsanitize=address,undefined -fn
 NETNS_TESTS := $(filter-out tests/netns/lib%,$(sort $(wildcard tests/netns/*.sh)))
 VM_TIME := -t 1300
 
+# All tests, or those of these names: make check TEST="decide-test connection.sh"
+TEST ?=
+CHECKED_UNITS = $(if $(TEST),$(foreach t,$(UNIT_TESTS),$(if $(filter $(notdir $t),$(TEST)),$t)),$(UNIT_TESTS))
+named = $(if $(TEST),$(filter $1,$(TEST)),$1)
+
 check: deps
-	$(MAKE) all unit-tests
-	$(SAN_MAKE) unit-tests all
-	$(MAKE) $(FUZZERS:%=build/fuzz/%)
-	tests/run.sh $(UNIT_TESTS:%=build/tests/%) build/tests/rules-test \
-		$(UNIT_TESTS:%=build/san/tests/%) build/san/tests/rules-test \
-		tests/format.sh tests/netns/check-capture-test.py "tests/fuzz/run.sh 10 $(FUZZERS:%=build/fuzz/%)" \
+	$(MAKE) all $(CHECKED_UNITS:%=build/tests/%)
+	$(SAN_MAKE) $(CHECKED_UNITS:%=build/san/tests/%) $(if $(call named,sanitizer.sh),all)
+	$(if $(call named,fuzz.sh),$(MAKE) $(FUZZERS:%=build/fuzz/%))
+	TEST="$(TEST)" tests/run.sh $(UNIT_TESTS:%=build/tests/%) $(UNIT_TESTS:%=build/san/tests/%) \
+		tests/format.sh tests/includes.py tests/netns/check-capture-test.py \
+		"tests/fuzz/fuzz.sh 10 $(FUZZERS:%=build/fuzz/%)" \
 		-2 $(NETNS_TESTS) tests/service/files.sh tests/service/deb.sh $(VM_TIME) "tests/vm/debian-6.1.sh -s" tests/service/systemd.sh
 
 # Debian's 6.1 kernel under emulation: the native queue expression, mappings attached to packets, flowtables, VLAN
@@ -126,4 +130,4 @@ include systemd/install.mk
 
 .PHONY: all unit-tests fuzz deps check check-vm bench demo clean
 .SECONDARY:
--include $(wildcard $(B)/*.d $(B)/tests/*.d)
+-include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/tests/*/*.d)

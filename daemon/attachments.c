@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "attachments.h"
-#include "log.h"
-#include "util.h"
+#include "base/log.h"
+#include "base/util.h"
 
 #define EXTERNALS_MAX 4096
 

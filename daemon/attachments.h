@@ -7,10 +7,10 @@
 
 #include <stdbool.h>
 
-#include "config.h"
-#include "datapath.h"
-#include "links.h"
-#include "rules.h"
+#include "config/config.h"
+#include "core/datapath.h"
+#include "net/links.h"
+#include "rules/rules.h"
 
 struct attachment {
 	char name[IFNAMSIZ];

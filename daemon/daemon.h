@@ -9,15 +9,15 @@
 #include <systemd/sd-event.h>
 
 #include "attachments.h"
-#include "config.h"
-#include "conntrack.h"
-#include "datapath.h"
-#include "gateway.h"
-#include "guardian.h"
+#include "config/config.h"
+#include "net/conntrack.h"
+#include "core/datapath.h"
+#include "varlink/gateway.h"
+#include "queue/guardian.h"
 #include "health.h"
-#include "kept_queues.h"
-#include "queue_worker.h"
-#include "rules.h"
+#include "queue/kept_queues.h"
+#include "queue/queue_worker.h"
+#include "rules/rules.h"
 #include "saver.h"
 #include "sweeper.h"
 

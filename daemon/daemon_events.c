@@ -8,9 +8,9 @@
 #include <systemd/sd-daemon.h>
 
 #include "daemon.h"
-#include "links.h"
-#include "log.h"
-#include "util.h"
+#include "net/links.h"
+#include "base/log.h"
+#include "base/util.h"
 
 #define LINKS_SETTLE_US 20000 /* a new interface comes as a burst of events */
 #define MAPPINGS_US 10000     /* from one reading of conntrack events to the next */

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "daemon.h"
-#include "log.h"
-#include "util.h"
+#include "base/log.h"
+#include "base/util.h"
 
 #define GAP_START_MS 10000 /* a start that takes longer hangs */
 

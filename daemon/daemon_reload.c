@@ -9,8 +9,8 @@
 #include <systemd/sd-daemon.h>
 
 #include "daemon.h"
-#include "log.h"
-#include "util.h"
+#include "base/log.h"
+#include "base/util.h"
 
 struct datapath_config daemon_datapath_config(const struct config *c, const struct tsclock *clock)
 {

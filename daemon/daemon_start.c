@@ -9,9 +9,11 @@
 #include <sys/stat.h>
 
 #include "daemon.h"
-#include "log.h"
+#include "datapath_bpf/datapath_bpf.h"
+#include "datapath_queue/datapath_queue.h"
+#include "base/log.h"
 #include "state.h"
-#include "util.h"
+#include "base/util.h"
 
 /*
  * An error of something that the kernel refuses. Another try may find more memory, or get the

@@ -3,8 +3,8 @@
 #include <systemd/sd-daemon.h>
 
 #include "daemon.h"
-#include "log.h"
-#include "util.h"
+#include "base/log.h"
+#include "base/util.h"
 
 bool daemon_must_keep_rules(uint64_t shifted)
 {

@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include "daemon.h"
-#include "log.h"
-#include "queue_netlink.h"
-#include "util.h"
+#include "datapath_bpf/datapath_bpf.h"
+#include "datapath_queue/datapath_queue.h"
+#include "base/log.h"
+#include "queue/queue_netlink.h"
+#include "base/util.h"
 
 #define WORKER_STUCK_MS 5000
 

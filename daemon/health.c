@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 
 #include "health.h"
-#include "log.h"
-#include "util.h"
+#include "base/log.h"
+#include "base/util.h"
 
 #define SAMPLE_US 2000000
 #define BLIND_SYNS 8		/* queued in two samples, while none was seen to leave */

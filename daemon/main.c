@@ -7,8 +7,10 @@
 #include <systemd/sd-daemon.h>
 
 #include "daemon.h"
-#include "log.h"
-#include "util.h"
+#include "datapath_bpf/datapath_bpf.h"
+#include "datapath_queue/datapath_queue.h"
+#include "base/log.h"
+#include "base/util.h"
 
 #ifndef VERSION
 #define VERSION "unknown"

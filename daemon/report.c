@@ -7,8 +7,8 @@
 
 #include "core/siphash.h"
 #include "daemon.h"
-#include "gateway_names.h"
-#include "util.h"
+#include "varlink/gateway_names.h"
+#include "base/util.h"
 
 #define PROBLEMS_MAX 16
 /* One more than a listing takes: it says then that there are more. */

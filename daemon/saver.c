@@ -4,10 +4,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "saver.h"
 #include "state.h"
-#include "util.h"
+#include "base/util.h"
 
 struct saver {
 	const char *dir;

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "datapath.h"
+#include "core/datapath.h"
 
 #define SAVER_INTERVAL_MS 60000
 

@@ -9,7 +9,7 @@
 #include <zlib.h>
 
 #include "state.h"
-#include "util.h"
+#include "base/util.h"
 
 #define STATE_MAGIC "TSNATst"
 #define STATE_VERSION 1

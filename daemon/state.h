@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "core/tsclock.h"
-#include "datapath.h"
+#include "core/datapath.h"
 
 /* How far things may have moved on since the last save: one interval, and what a busy disk adds. */
 #define STATE_SLACK_MS 30000

@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "sweeper.h"
-#include "util.h"
+#include "base/util.h"
 
 #define INTERVAL_US 250000
 #define SLICE 8192    /* records: a table of a million takes half a minute for a round */

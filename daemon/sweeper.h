@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
-#include "conntrack.h"
-#include "datapath.h"
+#include "net/conntrack.h"
+#include "core/datapath.h"
 
 struct sweeper;
 

@@ -6,6 +6,8 @@
 # Each program may take 600 s, or as long as -t says for those behind it. Of those behind -2, which need two processors for
 # themselves, one that fails is run once more: what failed at first is shown, and told again in the end, and the second run counts.
 #
+# With TEST in the environment only programs of these names are run (the file's name, without directory).
+#
 # A test prints a line "ok ..." or "not ok ..." per check (TAP; cmocka does so when asked). One that prints none, is ended by
 # its time limit, or exits non-zero without a "not ok", counts as one failure. "ok ... # SKIP reason" counts as skipped.
 # The last line is "N passed, N failed, N skipped".
@@ -43,6 +45,12 @@ show_failure() {
 	} | sed 's/^/    /'
 }
 
+is_wanted() { # TEST
+	local program=${1%% *}
+
+	[ -z "${TEST:-}" ] || [[ " $TEST " == *" ${program##*/} "* ]]
+}
+
 failed_checks() { # TEST
 	grep -E '^not ok' "$log" | sed "s|^|  ${1##*/}: |"
 }
@@ -60,6 +68,10 @@ while [ $# -gt 0 ]; do
 		continue
 		;;
 	esac
+	is_wanted "$1" || {
+		shift
+		continue
+	}
 	run "$1"
 	if [ "$f" -gt 0 ] && [ $runs -gt 1 ]; then
 		at_first+=$(failed_checks "$1")$'\n'
@@ -77,4 +89,4 @@ if [ $skipped -gt 0 ]; then
 else
 	echo "$passed passed, $failed failed"
 fi
-[ $failed -eq 0 ]
+[ $failed -eq 0 ] && [ $((passed + skipped)) -gt 0 ]

@@ -31,9 +31,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bpf/maps.h"
+#include "datapath_bpf/maps.h"
 #include "core/decide.h"
-#include "records.h"
+#include "datapath_queue/records.h"
 
 #define SIZES 4
 #define ROUNDS 5

@@ -10,9 +10,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "packet.h"
-#include "queue_netlink.h"
-#include "util.h"
+#include "core/packet.h"
+#include "queue/queue_netlink.h"
+#include "base/util.h"
 
 #define MUST(x)                           \
 	do {                              \

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "packet.h"
-#include "rewrite.h"
+#include "core/packet.h"
+#include "core/rewrite.h"
 
 #define MUST(x)                           \
 	do {                              \

@@ -10,7 +10,7 @@ make -s all units || { echo "not ok - build"; exit 1; }
 words() { sort -u | xargs; }
 # The options that a program's --help shows at the beginning of a line, and the keys of the configuration's table
 long_options() { "$1" --help | grep -oE '^ +(-[a-z], )?--[a-z-]+(, --[a-z-]+)?' | grep -oE -e '--[a-z-]+' | words; }
-keys() { sed -n 's/^\t{ "\([a-z_]*\)", OPTION_.*/\1/p' daemon/config.c | words; }
+keys() { sed -n 's/^\t{ "\([a-z_]*\)", OPTION_.*/\1/p' daemon/config/config.c | words; }
 subcommands() { build/tsnatctl --help | sed -n '/^Subcommands/,/^$/s/^  \([a-z]*\) .*/\1/p' | words; }
 contains_all() { # FILE WORD...
 	local file=$1 w ok=0
@@ -30,7 +30,7 @@ contains_options() { # MANUAL-PAGE OPTION...: in man's markup "--x" is "\-x"
 sed 's/^#\([a-z_]* = \)/\1/' conf/tsnatd.conf >"$tmp/all.conf"
 check "tsnatd.conf has every key" [ "$(sed -n 's/^\([a-z_]*\) = .*/\1/p' "$tmp/all.conf" | words)" = "$(keys)" ]
 check "tsnatd.conf is valid" build/tsnatd -c conf/tsnatd.conf --check
-gcc -D_GNU_SOURCE -Idaemon -o "$tmp/defaults" tests/service/conf-defaults.c daemon/config*.c daemon/log.c -lconfig
+gcc -D_GNU_SOURCE -Idaemon -o "$tmp/defaults" tests/service/conf-defaults.c daemon/config/config*.c daemon/base/log.c -lconfig
 check "tsnatd.conf shows the defaults" "$tmp/defaults" "$tmp/all.conf"
 sed 's/hold = 300/hold = 301/' "$tmp/all.conf" >"$tmp/other.conf"
 check "(and the check would notice)" not "$tmp/defaults" "$tmp/other.conf"
@@ -109,8 +109,8 @@ check "and an uninstall, alone" [ "$(find "$tmp/root" -type f -printf '%P')" = e
 # --- examples ---
 known() { # metrics that tsnatctl can print, by the daemon's lists and ctl_metrics.c
 	sed -n 's/^\tX([A-Z_]*, \([a-z_]*\), .*/tsnatd_\1_total/p' daemon/core/counters.h
-	sed -n 's/^\t\(X\|LAST\)([A-Z_]*, \([a-z_]*\), .*/tsnatd_\2/p' daemon/gateway_names.h
-	sed -n 's/.*print_\(gauge\|family\)("\([a-z_]*\)".*/tsnatd_\2/p' daemon/ctl_metrics.c
+	sed -n 's/^\t\(X\|LAST\)([A-Z_]*, \([a-z_]*\), .*/tsnatd_\2/p' daemon/varlink/gateway_names.h
+	sed -n 's/.*print_\(gauge\|family\)("\([a-z_]*\)".*/tsnatd_\2/p' daemon/ctl/ctl_metrics.c
 }
 grep -o 'tsnatd_[a-z_]*' contrib/grafana/tsnatd.json | sort -u >"$tmp/shown"
 check "the dashboard shows $(wc -l <"$tmp/shown") metrics, all of them known" [ -z "$(known | sort -u | comm -23 "$tmp/shown" -)" ]

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* config.c - the options: names, defaults, and what they may be set to. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "config_option.h"
+#include "core/wire.h"
+#include "base/log.h"
+#include "base/util.h"
+
+static const char *const policies[] = { "repair", "unify", NULL };
+static const char *const scopes[] = { "destination", "tuple", NULL };
+static const char *const datapaths[] = { "auto", "bpf", "queue", NULL };
+static const char *const decides[] = { "queue", "kernel", NULL };
+static const char *const rules[] = { "managed", "none", NULL };
+static const char *const gaps[] = { "bypass", "hold", NULL };
+
+#define AT(field) .offset = offsetof(struct config, field)
+
+const struct config_option config_options[CONFIG_OPTIONS] = {
+	{ "interfaces", OPTION_INTERFACES, AT(interfaces), .file_only = true },
+	{ "external", OPTION_PREFIXES, AT(external), .file_only = true },
+	{ "policy", OPTION_CHOICE, AT(policy), .words = policies },
+	{ "scope", OPTION_CHOICE, AT(scope), .words = scopes },
+	{ "datapath", OPTION_CHOICE, AT(datapath), .words = datapaths },
+	{ "decide", OPTION_CHOICE, AT(decide), .words = decides },
+	{ "state_dir", OPTION_PATH, AT(state_dir) },
+	{ "runtime_dir", OPTION_PATH, AT(runtime_dir) },
+	{ "pin_dir", OPTION_PATH, AT(pin_dir) },
+	{ "rules", OPTION_CHOICE, AT(rules), .words = rules },
+	{ "queue_num", OPTION_NUMBER, AT(queue_num), .min = 0, .max = 65535 },
+	{ "queues", OPTION_NUMBER, AT(queues), .min = 0, .max = CONFIG_QUEUES_MAX },
+	{ "restart_gap", OPTION_CHOICE, AT(restart_gap), .words = gaps },
+	{ "hold", OPTION_NUMBER, AT(hold), .min = 1, .max = 86400 },
+	{ "records", OPTION_NUMBER, AT(records), .min = 1, .max = 1u << 26, .file_only = true },
+	{ "mark_mask", OPTION_NUMBER, AT(mark_mask), .min = 1, .max = UINT32_MAX,
+	  .file_only = true },
+	{ "conntrack_events", OPTION_BOOL, AT(conntrack_events), .file_only = true },
+	{ "log_level", OPTION_LOG_LEVEL, AT(log_level) },
+};
+
+void config_problem(struct config_problems *p, const char *fmt, ...)
+{
+	char line[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	p->report(p->user, line);
+	p->n++;
+}
+
+void config_defaults(struct config *c)
+{
+	*c = (struct config){
+		.state_dir = "/var/lib/tsnatd",
+		.runtime_dir = "/run/tsnatd",
+		.pin_dir = "/sys/fs/bpf/tsnatd",
+		.queue_num = 5150,
+		.queues = 0,
+		.hold = 300,
+		.records = 1u << 20,
+		.mark_mask = 0x20000,
+		.conntrack_events = 1,
+		.log_level = LOG_INFO,
+	};
+}
+
+/* ---- values: each setter returns NULL, or why the value is refused ---- */
+
+static const char *set_choice(const struct config_option *o, uint32_t *to, const char *word)
+{
+	static _Thread_local char why[128];
+	int n;
+
+	for (uint32_t i = 0; o->words[i]; i++) {
+		if (strcmp(o->words[i], word) == 0) {
+			*to = i;
+			return NULL;
+		}
+	}
+	n = snprintf(why, sizeof(why), "must be one of:");
+	for (uint32_t i = 0; o->words[i]; i++)
+		n += snprintf(why + n, sizeof(why) - (size_t)n, " %s", o->words[i]);
+	return why;
+}
+
+const char *config_set_number(const struct config_option *o, uint32_t *to, long long n)
+{
+	static _Thread_local char why[96];
+
+	if (n >= o->min && n <= o->max) {
+		*to = (uint32_t)n;
+		return NULL;
+	}
+	snprintf(why, sizeof(why), "must be a number from %u to %u", o->min, o->max);
+	return why;
+}
+
+static const char *set_path(char *to, const char *path)
+{
+	if (path[0] != '/')
+		return "must be an absolute path";
+	if (strlen(path) >= CONFIG_PATH_MAX)
+		return "is longer than 95 bytes";
+	memset(to, 0, CONFIG_PATH_MAX);
+	strcpy(to, path);
+	return NULL;
+}
+
+static const char *add_interface(struct config *c, const char *name)
+{
+	if (!name[0] || strlen(name) >= IFNAMSIZ || strpbrk(name, "/ \t\n"))
+		return "is not an interface name (1 to 15 characters)";
+	for (size_t i = 0; i < c->n_interfaces; i++)
+		if (!strcmp(c->interfaces[i], name))
+			return "is named twice";
+	if (c->n_interfaces == CONFIG_INTERFACES_MAX)
+		return "are more than 64 interfaces";
+	strcpy(c->interfaces[c->n_interfaces++], name);
+	return NULL;
+}
+
+static const char *add_prefix(struct config *c, const char *text)
+{
+	struct config_prefix p = { .len = 128 };
+	char addr[INET6_ADDRSTRLEN];
+	size_t n = strcspn(text, "/");
+	unsigned char four[4];
+	unsigned int max, bits;
+	char end;
+
+	if (n >= sizeof(addr))
+		return "is not an address or prefix";
+	memcpy(addr, text, n);
+	addr[n] = '\0';
+	if (inet_pton(AF_INET, addr, four) == 1) {
+		wire_map4(p.addr, four);
+		max = 32;
+	} else if (inet_pton(AF_INET6, addr, p.addr) == 1) {
+		max = 128;
+	} else {
+		return "is not an address or prefix";
+	}
+	bits = max;
+	if (text[n] && (sscanf(text + n, "/%u%c", &bits, &end) != 1 || bits > max))
+		return "has an impossible prefix length";
+	p.len = (uint8_t)(128 - max + bits);
+	if (c->n_external == CONFIG_EXTERNAL_MAX)
+		return "are more than 64 prefixes";
+	c->external[c->n_external++] = p;
+	return NULL;
+}
+
+static const char *set_log_level(uint32_t *to, const char *word)
+{
+	int level = log_level_from_name(word);
+
+	if (level < 0)
+		return "must be one of: error warning notice info debug";
+	*to = (uint32_t)level;
+	return NULL;
+}
+
+const char *config_set_word(struct config *c, const struct config_option *o, const char *word)
+{
+	void *to = (char *)c + o->offset;
+	char *end;
+	long long n;
+
+	switch (o->kind) {
+	case OPTION_CHOICE:
+		return set_choice(o, to, word);
+	case OPTION_NUMBER:
+		errno = 0;
+		n = strtoll(word, &end, 10);
+		return config_set_number(o, to, errno || *end || end == word ? -1 : n);
+	case OPTION_PATH:
+		return set_path(to, word);
+	case OPTION_INTERFACES:
+		return add_interface(c, word);
+	case OPTION_PREFIXES:
+		return add_prefix(c, word);
+	case OPTION_LOG_LEVEL:
+		return set_log_level(to, word);
+	case OPTION_BOOL:
+		break; /* never a word */
+	}
+	return "cannot be set";
+}
+
+const struct config_option *config_find_option(const char *name)
+{
+	for (size_t i = 0; i < CONFIG_OPTIONS; i++)
+		if (!strcmp(config_options[i].name, name))
+			return &config_options[i];
+	return NULL;
+}
+
+const char *config_policy_name(uint32_t policy)
+{
+	return policies[policy];
+}
+
+const char *config_scope_name(uint32_t scope)
+{
+	return scopes[scope];
+}
+
+const char *config_decide_name(uint32_t decide)
+{
+	return decides[decide];
+}

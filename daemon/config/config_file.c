@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* config_file.c - the configuration file, read by libconfig and config_scan.c. */
+#include <errno.h>
+#include <libconfig.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config_option.h"
+#include "config_scan.h"
+#include "base/util.h"
+
+#define CONFIG_FILE_MAX (1u << 20) /* bytes */
+
+static void read_list(struct config *c, const struct config_option *o, config_setting_t *s,
+		      const char *path, struct config_problems *p)
+{
+	for (int i = 0; i < config_setting_length(s); i++) {
+		config_setting_t *e = config_setting_get_elem(s, (unsigned int)i);
+		const char *word = config_setting_get_string(e);
+		const char *why = word ? config_set_word(c, o, word) : "must be a string in quotes";
+
+		if (why)
+			config_problem(p, "%s:%d: %s: %s%s%s", path, config_setting_source_line(e),
+				       o->name, word ? word : "", word ? " " : "", why);
+	}
+}
+
+/*
+ * libconfig has signed numbers of 32 bits, and for a hexadecimal one of 8 digits that is a bit
+ * pattern.
+ */
+static long long number_of(config_setting_t *s)
+{
+	long long n = config_setting_get_int64(s);
+
+	if (config_setting_type(s) == CONFIG_TYPE_INT &&
+	    config_setting_get_format(s) == CONFIG_FORMAT_HEX)
+		return (uint32_t)n;
+	return n;
+}
+
+static void read_setting(struct config *c, config_setting_t *s, const char *path,
+			 struct config_problems *p)
+{
+	const struct config_option *o = config_find_option(config_setting_name(s));
+	int line = config_setting_source_line(s), type = config_setting_type(s);
+	const char *why = NULL;
+
+	if (!o) {
+		config_problem(p, "%s:%d: %s: there is no such option", path, line,
+			       config_setting_name(s));
+		return;
+	}
+	if (o->kind == OPTION_INTERFACES || o->kind == OPTION_PREFIXES) {
+		if (type != CONFIG_TYPE_ARRAY && type != CONFIG_TYPE_LIST)
+			why = "must be a list: [ \"...\", \"...\" ]";
+		else
+			read_list(c, o, s, path, p);
+	} else if (o->kind == OPTION_NUMBER) {
+		if (type != CONFIG_TYPE_INT && type != CONFIG_TYPE_INT64)
+			why = "must be a number";
+		else
+			why = config_set_number(o, (uint32_t *)((char *)c + o->offset),
+						number_of(s));
+	} else if (o->kind == OPTION_BOOL) {
+		if (type != CONFIG_TYPE_BOOL)
+			why = "must be true or false";
+		else
+			*(uint32_t *)((char *)c + o->offset) = (uint32_t)config_setting_get_bool(s);
+	} else if (type != CONFIG_TYPE_STRING) {
+		why = "must be a string in quotes";
+	} else {
+		why = config_set_word(c, o, config_setting_get_string(s));
+	}
+	if (why)
+		config_problem(p, "%s:%d: %s: %s", path, line, o->name, why);
+}
+
+struct file_problems {
+	struct config_problems *problems;
+	const char *path;
+};
+
+static void on_scan(void *user, int line, const char *key, const char *why)
+{
+	struct file_problems *f = user;
+
+	config_problem(f->problems, "%s:%d: %s: %s", f->path, line, key, why);
+}
+
+/*
+ * The file's text, for the caller to free. Returns 0 or -errno; -EFBIG for what cannot be a
+ * configuration file.
+ */
+static int read_file(const char *path, char **ret)
+{
+	_cleanup_fclose_ FILE *f = fopen(path, "re");
+	size_t n;
+	char *text;
+
+	if (!f)
+		return -errno;
+	text = calloc(1, CONFIG_FILE_MAX + 1);
+	if (!text)
+		return -ENOMEM;
+	n = fread(text, 1, CONFIG_FILE_MAX + 1, f);
+	if (ferror(f) || n > CONFIG_FILE_MAX || memchr(text, 0, n)) {
+		int r = ferror(f) ? -errno : n > CONFIG_FILE_MAX ? -EFBIG : -EINVAL;
+
+		free(text);
+		return r;
+	}
+	*ret = text;
+	return 0;
+}
+
+int config_parse_file(struct config *c, const char *path, config_report_fn *report, void *user)
+{
+	struct config_problems p = { .report = report, .user = user };
+	struct config new = *c;
+	config_t file;
+	char *text = NULL;
+	int r = read_file(path, &text);
+
+	if (r < 0)
+		return r;
+	config_scan(text, on_scan, &(struct file_problems){ .problems = &p, .path = path });
+	config_init(&file);
+	if (config_read_string(&file, text) != CONFIG_TRUE) {
+		config_problem(&p, "%s:%d: %s", path, config_error_line(&file),
+			       config_error_text(&file));
+	} else {
+		config_setting_t *root = config_root_setting(&file);
+
+		for (int i = 0; i < config_setting_length(root); i++)
+			read_setting(&new, config_setting_get_elem(root, (unsigned int)i), path,
+				     &p);
+	}
+	config_destroy(&file);
+	free(text);
+	if (p.n)
+		return -EINVAL;
+	*c = new;
+	return 0;
+}

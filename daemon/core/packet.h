@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * packet.h - the parser of core/ over bytes in memory.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire.h"
+
+/*
+ * Read the packet of LEN bytes at DATA, which starts with its network header. The bytes may be
+ * fewer than the packet had, as in a queue with a small copy range: then whatever is missing counts
+ * as cut off.
+ *
+ * RET is valid for WIRE_TCP only.
+ */
+enum wire_status packet_parse(const uint8_t *data, size_t len, struct wire_packet *ret);
+
+/*
+ * The same for a packet that starts with an Ethernet header and up to two VLAN tags; RET's tcp_off
+ * counts from there. A frame that carries neither IPv4 nor IPv6 is WIRE_OTHER, like one too short
+ * to say.
+ */
+enum wire_status packet_parse_ethernet(const uint8_t *data, size_t len, struct wire_packet *ret);
+
+/* How long the packet is by its IP header, at most LEN: padding is no part of it. */
+size_t packet_ip_length(const uint8_t *data, size_t len);

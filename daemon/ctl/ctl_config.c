@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The subcommands about the configuration: check, reload, and the rules that come of it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/config.h"
+#include "ctl.h"
+#include "varlink/gateway_names.h"
+#include "varlink/json_util.h"
+#include "base/util.h"
+
+static void add_problem(void *user, const char *line)
+{
+	json_object_array_add(user, json_object_new_string(line));
+}
+
+static void print_lines(struct json_object *lines, const char *suffix)
+{
+	if (json_object_is_type(lines, json_type_array))
+		for (size_t i = 0; i < json_object_array_length(lines); i++)
+			fprintf(stderr, "tsnatctl: %s%s\n",
+				json_object_get_string(json_object_array_get_idx(lines, i)),
+				suffix);
+}
+
+/* check: what tsnatd --check does, by the same code. The daemon is not asked. */
+
+static int load(const char *file, struct json_object *problems)
+{
+	char *argv[] = { (char *)"tsnatctl", (char *)"-c", (char *)file, NULL };
+	enum config_action action;
+	struct config config;
+
+	return config_load(&config, &action, file ? 3 : 1, argv, add_problem, problems);
+}
+
+int ctl_check(const struct ctl_options *o)
+{
+	struct json_object *answer = json_object_new_object(), *problems = json_object_new_array();
+	int r = load(o->file, problems);
+
+	json_add_string(answer, "file", o->file ? o->file : CONFIG_DEFAULT_FILE);
+	json_object_object_add(answer, "problems", problems);
+	if (o->json)
+		ctl_print_json(answer);
+	else
+		print_lines(problems, "");
+	if (!o->file && access(CONFIG_DEFAULT_FILE, F_OK) < 0 && errno == ENOENT)
+		fprintf(stderr, "tsnatctl: there is no %s: tsnatd uses its defaults\n",
+			CONFIG_DEFAULT_FILE);
+	json_object_put(answer);
+	return r < 0 ? CTL_EXIT_INVALID : EXIT_SUCCESS;
+}
+
+/* reload */
+
+static int reload_failed(const struct ctl_options *o, const struct ctl_client *c)
+{
+	const char *error = c->error ? c->error : "";
+
+	if (strcmp(error, GATEWAY_INTERFACE ".ConfigurationInvalid") == 0) {
+		if (o->json)
+			ctl_print_json(c->error_parameters);
+		else
+			print_lines(json_object_object_get(c->error_parameters, "problems"), "");
+		fprintf(stderr, "tsnatctl: the configuration is not valid; the old one stays\n");
+		return CTL_EXIT_INVALID;
+	}
+	if (strcmp(error, "org.varlink.service.PermissionDenied") == 0) {
+		fprintf(stderr, "tsnatctl: only root and the user that tsnatd runs as may reload: "
+				"try sudo\n");
+		return EXIT_FAILURE;
+	}
+	return ctl_failed(c);
+}
+
+int ctl_reload(const struct ctl_options *o)
+{
+	struct json_object *answer = NULL;
+	struct ctl_client client;
+	int r = ctl_open(&client, o->socket, NULL), status = EXIT_SUCCESS;
+
+	if (r >= 0)
+		r = ctl_call(&client, GATEWAY_INTERFACE ".Reload", &answer);
+	if (r < 0)
+		status = reload_failed(o, &client);
+	else if (o->json)
+		ctl_print_json(answer);
+	else
+		print_lines(json_object_object_get(answer, "needs_restart"),
+			    " changes with a restart only");
+	json_object_put(answer);
+	ctl_close(&client);
+	return status;
+}
+
+/* rules */
+
+int ctl_rules(const struct ctl_options *o)
+{
+	struct json_object *answer;
+	const char *nft;
+
+	if (ctl_get(o, GATEWAY_INTERFACE ".GetRules", &answer) < 0)
+		return EXIT_FAILURE;
+	nft = json_get_string(answer, "nft");
+	if (o->json)
+		ctl_print_json(answer);
+	else
+		fputs(nft ? nft : "", stdout);
+	json_object_put(answer);
+	return EXIT_SUCCESS;
+}

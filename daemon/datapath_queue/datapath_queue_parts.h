@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * datapath_queue_parts.h - what the files of the datapath without BPF share. Nobody else includes
+ * it.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <string.h>
+
+#include "core/datapath.h"
+#include "records.h"
+
+#define DATAPATH_EXTERNALS_MAX 4096
+
+struct counting {
+	struct records *records;
+};
+
+static inline void count(struct counting *to, __u32 which)
+{
+	records_count(to->records, which, 1);
+}
+
+#include "core/connection.h"
+#include "core/succession.h"
+
+struct settings {
+	enum policy policy;
+	uint32_t hold_ms;
+	struct tsclock clock;
+};
+
+struct datapath {
+	struct records *records;
+	/*
+	 * of each record, by its slot, under its lock; owned. Of this run: a queue dies with its
+	 * reader
+	 */
+	struct succession *successions;
+	struct counting counting;
+	bool was_live;
+	bool foreign_rules;
+	uint32_t sweep_cursor;
+
+	pthread_mutex_t lock; /* of the rest, which the main loop changes under running workers */
+	struct settings settings;
+	struct datapath_external externals[DATAPATH_EXTERNALS_MAX];
+	size_t n_externals;
+	bool told_side; /* said on which side of NAT the SYNs are queued */
+	bool told_refusal;
+};
+
+/*
+ * Whose clock a connection has. Before NAT the external address is not known; rules before and
+ * after it must agree.
+ */
+static inline void clock_tuple(const struct datapath *dp, const struct tuple *t, struct tuple *ret)
+{
+	*ret = *t;
+	if (dp->foreign_rules)
+		memset(ret->src, 0, sizeof(ret->src));
+}
+
+/* Decide on a SYN, or apply its connection's shift to another segment: see datapath_ops.apply. */
+int datapath_queue_syn(struct datapath *dp, const struct wire_packet *pkt,
+		       struct datapath_packet *p);
+int datapath_queue_segment(struct datapath *dp, const struct wire_packet *pkt,
+			   struct datapath_packet *p);
+
+/* As in datapath_ops. */
+int datapath_queue_lookup(struct datapath *dp, const struct tuple *t, struct record *ret);
+int datapath_queue_sweep(struct datapath *dp, uint32_t hold_ms, uint32_t max,
+			 datapath_alive_fn *alive, void *user, struct datapath_sweep *ret);
+int datapath_queue_each(struct datapath *dp, datapath_each_fn *fn, void *user);
+int datapath_queue_each_destination(struct datapath *dp, datapath_destination_fn *fn, void *user);
+int datapath_queue_restore(struct datapath *dp, const struct tuple *t, const struct record *r);
+int datapath_queue_restore_destination(struct datapath *dp, const struct destination_key *k,
+				       const struct destination *d);
+int datapath_queue_set_inside(struct datapath *dp, const struct tuple *t,
+			      const struct inside *inside);

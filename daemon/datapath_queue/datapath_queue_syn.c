@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * datapath_queue_syn.c - SYNs of the datapath without BPF.
+ *
+ * No last word is spoken after conntrack's confirm here, so a SYN decided is the SYN that claims
+ * the record; see is_clash().
+ */
+#include <string.h>
+#include <time.h>
+
+#include "datapath_queue_parts.h"
+#include "base/log.h"
+#include "core/rewrite.h"
+#include "base/util.h"
+
+/*
+ * Between NAT and the queue a SYN may be held up, too: no NAT gives a tuple away again so soon
+ * after a SYN that was not answered.
+ */
+#define CLASH_MS 20
+/*
+ * How far above all that left for a destination a SYN is whose tuple is not known. A connection
+ * runs ahead of the destination's clock by the time that its SYN took from the client to here, and
+ * its last segment may still wait when another SYN gets its port.
+ */
+#define STEP_MS 20
+/*
+ * How long a SYN that lost its tuple waits for the verdict on the one that has it, which another
+ * thread is about to send.
+ */
+#define VERDICT_STEP_US 20
+#define VERDICT_STEPS 250
+/* How precisely a client's clock is known from its SYN alone. */
+#define JITTER_MS 2
+/* How long after its FIN a connection may still acknowledge something. */
+#define CLOSING_MS 1000
+
+static bool is_in(const uint8_t addr[16], const struct datapath_external *e)
+{
+	const unsigned int bytes = e->prefixlen / 8, bits = e->prefixlen % 8;
+
+	if (memcmp(addr, e->addr, bytes) != 0)
+		return false;
+	return !bits || (addr[bytes] ^ e->addr[bytes]) >> (8 - bits) == 0;
+}
+
+/* Under the lock. Which interface has the address does not matter: it is one that a server sees. */
+static bool is_external(const struct datapath *dp, const uint8_t addr[16])
+{
+	for (size_t i = 0; i < dp->n_externals; i++)
+		if (is_in(addr, &dp->externals[i]))
+			return true;
+	return false;
+}
+
+/*
+ * Rules of the administrator's may queue before NAT (iptables has nothing after it). Then the tuple
+ * is not known, and neither a record of the external port nor a clock of it is to be had; only the
+ * clock of a destination does without. Under the lock.
+ */
+static bool may_decide(struct datapath *dp, const struct tuple *t)
+{
+	const struct settings *s = &dp->settings;
+	bool before_nat;
+
+	if (!dp->foreign_rules)
+		return true;
+	before_nat = !is_external(dp, t->src);
+	if (!dp->told_side && before_nat)
+		log_notice("SYNs are queued before NAT: records are kept by their inside tuple");
+	dp->told_side = dp->told_side || before_nat;
+	if (!before_nat || (s->policy == POLICY_UNIFY && s->clock.scope == SCOPE_DESTINATION))
+		return true;
+	if (!dp->told_refusal)
+		log_err("SYNs are queued before NAT, where their external port is not known: %s "
+			"cannot be done there, they pass unchanged; "
+			"use --policy unify --scope destination, or nft rules after NAT "
+			"(conf/tsnatd.nft)",
+			s->policy == POLICY_REPAIR ? "policy repair" : "scope tuple");
+	dp->told_refusal = true;
+	return false;
+}
+
+/*
+ * Was this SYN given its tuple before the record's SYN was confirmed? Waiting SYNs are not in the
+ * conntrack table, so NAT may give one tuple to two. The one confirmed first has it, which is the
+ * one whose verdict went first; the other is dropped at its confirm. So a SYN that waited when the
+ * record's verdict was sent leaves the record alone. A queue that was empty after that verdict
+ * holds none of those any more.
+ *
+ * Only a shifted connection must be protected, and only of a shifted one all segments are seen:
+ * once it was answered in whatever way, it was confirmed, and conntrack tells whether it still is
+ * (is_taken()).
+ */
+static bool is_clash(const struct datapath *dp, const struct records_ref *ref, uint32_t isn,
+		     const struct datapath_packet *p, uint32_t now)
+{
+	const uint32_t answers = RECORD_ANSWERED | RECORD_ESTABLISHED | RECORD_RESET |
+				 RECORD_FLOOR | RECORD_FIN_OUT;
+	const struct record *r = ref->record;
+
+	if (!r || r->isn == isn || !r->shift || r->state & answers ||
+	    dp->successions[ref->slot].refused)
+		return false;
+	return records_decided_ns(ref) >= p->empty_ns || ms_elapsed(now, r->syn_ms) < CLASH_MS;
+}
+
+/*
+ * Of an unshifted connection no answer is seen. If its verdict was sent while another SYN may have
+ * waited, that other one will be dropped, and what the server holds is the connection's: so it
+ * counts as answered, and its last TSval as one that the next SYN has to be above, whatever the
+ * loser leaves in the record. Before the verdict either may win: then the base that both have to be
+ * above stays.
+ */
+static uint32_t reached(const struct records_ref *ref, uint32_t isn,
+			const struct datapath_packet *p)
+{
+	const uint64_t decided_ns = records_decided_ns(ref);
+
+	if (ref->record->isn == isn || ref->record->shift || decided_ns == RECORDS_PENDING ||
+	    decided_ns < p->empty_ns)
+		return 0;
+	return RECORD_ANSWERED;
+}
+
+/*
+ * NAT that has no free port left gives one of a live connection, and conntrack drops the SYN at its
+ * confirm. As long as conntrack knows the tuple, the record is that of the connection there.
+ */
+static bool is_taken(struct datapath *dp, const struct wire_packet *pkt,
+		     const struct datapath_packet *p)
+{
+	struct records_ref ref;
+	bool open;
+
+	records_lock(dp->records, &pkt->tuple, &ref);
+	open = ref.record && ref.record->shift && ref.record->isn != pkt->seq &&
+	       record_is_open(ref.record);
+	records_unlock(&ref);
+	return open && p->alive && p->alive(p->alive_user, &pkt->tuple) == 1;
+}
+
+/*
+ * The SYN with the record must be confirmed before the one without. Its verdict may be with another
+ * reader of the queue, a few instructions away.
+ */
+static void await_verdict(const struct records_ref *ref)
+{
+	const struct timespec step = { .tv_nsec = VERDICT_STEP_US * 1000 };
+
+	for (int i = 0; i < VERDICT_STEPS && records_decided_ns(ref) == RECORDS_PENDING; i++)
+		nanosleep(&step, NULL);
+}
+
+static void count_clash(struct datapath *dp)
+{
+	count(&dp->counting, COUNTER_CLASHES);
+	count(&dp->counting, COUNTER_SYN_PASSED);
+}
+
+/*
+ * The segments of a connection without shift are not seen. Until its FIN was, its clock is taken to
+ * run at 1 kHz since the SYN, so that the client's own next SYN is just above. What it acknowledged
+ * after its FIN is not seen either, but then it is over soon.
+ */
+static void extrapolate(struct record *r, uint32_t now)
+{
+	uint32_t elapsed = ms_elapsed(now, RECORD_LAST_MS(r->last));
+
+	if (r->shift || r->state & RECORD_NO_LAST)
+		return;
+	if (!(r->state & RECORD_FIN_OUT) && elapsed > JITTER_MS)
+		r->last = RECORD_LAST(RECORD_LAST_TSVAL(r->last) + elapsed - JITTER_MS,
+				      now - 2 * JITTER_MS);
+	else if (r->state & RECORD_FIN_OUT && elapsed < CLOSING_MS)
+		r->last = RECORD_LAST(RECORD_LAST_TSVAL(r->last) + elapsed + JITTER_MS, now);
+}
+
+/* The record of a SYN that was decided. Returns false when there is no room for one. */
+static bool record_syn(struct datapath *dp, struct records_ref *ref, struct record *r,
+		       const struct wire_packet *pkt, const struct inside *inside, uint32_t shift,
+		       uint32_t now, uint32_t hold_ms)
+{
+	struct record new;
+
+	if (r) {
+		if (connection_next(&dp->counting, r, pkt, inside, shift, now, hold_ms) < 0)
+			return false;
+		succession_next(&dp->successions[ref->slot], ref->record, pkt->seq);
+		records_replace(ref, r);
+		return true;
+	}
+	connection_first(&new, pkt, inside, shift, now);
+	if (records_insert(ref, &pkt->tuple, &new) < 0) {
+		count(&dp->counting, COUNTER_TABLE_FULL);
+		return false;
+	}
+	succession_first(&dp->successions[ref->slot], pkt->seq);
+	count(&dp->counting, COUNTER_RECORDS_CREATED);
+	if (shift)
+		count(&dp->counting, COUNTER_SHIFTS_STARTED);
+	return true;
+}
+
+/*
+ * Decide on it and write that down. Returns its shift. R is a copy of the record, or NULL; DEST may
+ * be NULL.
+ */
+static uint32_t decide_syn(struct datapath *dp, struct records_ref *ref, struct record *r,
+			   struct destination *dest, const struct wire_packet *pkt,
+			   struct datapath_packet *p, const struct settings *set, uint32_t now)
+{
+	struct decide_input in = {
+		.isn = pkt->seq,
+		.tsval = pkt->tsval,
+		.now_ms = now,
+		.hold_ms = set->hold_ms,
+		.policy = set->policy,
+	};
+	struct decision d;
+	struct tuple t;
+
+	clock_tuple(dp, &pkt->tuple, &t);
+	if (set->policy == POLICY_UNIFY)
+		decide_set_clock(&in, &set->clock, &t, dest);
+	/*
+	 * before NAT any SYN may get any external port, also one whose last segment is only now on
+	 * its way
+	 */
+	if (dp->foreign_rules && in.have_high && !ts_after(in.clock, in.high + STEP_MS - 1))
+		in.clock = in.high + STEP_MS;
+	if (r && !decide_is_retransmit(r, &in))
+		extrapolate(r, now);
+	d = decide(r, &in);
+	if (d.kind == DECISION_RETRANSMIT) {
+		connection_syn_again(&dp->counting, r, pkt, now);
+		records_replace(ref, r);
+	} else if (!record_syn(dp, ref, r, pkt, p->inside, d.shift, now, set->hold_ms)) {
+		d.shift = 0;
+	} else {
+		records_set_decided_ns(dp->records, ref->slot, RECORDS_PENDING);
+		p->has_ticket = true;
+		p->ticket = ref->slot;
+	}
+	if (dest) {
+		dest->syns++;
+		dest->shifted += d.shift != 0;
+		if (set->policy == POLICY_UNIFY && set->clock.scope == SCOPE_DESTINATION)
+			destination_advance(dest, pkt->tsval + d.shift, now);
+	}
+	return d.shift;
+}
+
+/* With the tuple locked. Returns its shift, 0 when it leaves as it came. */
+static uint32_t handle_syn(struct datapath *dp, struct records_ref *ref,
+			   const struct wire_packet *pkt, struct datapath_packet *p,
+			   const struct settings *set, uint32_t now, bool *ret_clash)
+{
+	enum pass_reason why = decide_pass_reason(pkt);
+	struct record copy, *r = ref->record ? &copy : NULL;
+	struct destination_key k;
+	struct tuple t;
+	uint32_t shift;
+
+	*ret_clash = is_clash(dp, ref, pkt->seq, p, now);
+	if (*ret_clash) {
+		count_clash(dp);
+		return 0;
+	}
+	if (r) {
+		copy = *ref->record;
+		copy.state |= reached(ref, pkt->seq, p);
+	}
+	if (why != PASS_NONE) {
+		connection_pass_syn(&dp->counting, r, pkt, why, now, set->hold_ms);
+		if (r) {
+			succession_next(&dp->successions[ref->slot], ref->record, pkt->seq);
+			records_replace(ref, r);
+		}
+		return 0;
+	}
+	clock_tuple(dp, &pkt->tuple, &t);
+	destination_of(&t, &k);
+	shift = decide_syn(dp, ref, r, records_destination_lock(dp->records, &k, true), pkt, p, set,
+			   now);
+	records_destination_unlock(dp->records);
+	count(&dp->counting, shift ? COUNTER_SYN_SHIFTED : COUNTER_SYN_PASSED);
+	return shift;
+}
+
+int datapath_queue_syn(struct datapath *dp, const struct wire_packet *pkt,
+		       struct datapath_packet *p)
+{
+	uint32_t now = (uint32_t)boot_ms(), shift;
+	struct settings set;
+	struct records_ref ref;
+	bool may, clash;
+
+	pthread_mutex_lock(&dp->lock);
+	set = dp->settings;
+	may = may_decide(dp, &pkt->tuple);
+	pthread_mutex_unlock(&dp->lock);
+	if (!may || (p->untranslated && !dp->foreign_rules) || p->cut) {
+		count(&dp->counting,
+		      p->cut ? COUNTER_PASSED_BAD_PACKET : COUNTER_PASSED_NO_MAPPING);
+		return 0;
+	}
+	count(&dp->counting, COUNTER_SYN_SEEN);
+	if (is_taken(dp, pkt, p)) {
+		count_clash(dp);
+		return 0;
+	}
+	records_lock(dp->records, &pkt->tuple, &ref);
+	shift = handle_syn(dp, &ref, pkt, p, &set, now, &clash);
+	records_unlock(&ref);
+	if (clash)
+		await_verdict(&ref);
+	p->shifted = shift != 0;
+	if (!rewrite_shift(p->data, p->len, pkt, DIRECTION_OUT, shift))
+		return 0;
+	count(&dp->counting, COUNTER_SEGMENTS_SHIFTED_OUT);
+	return 1;
+}
