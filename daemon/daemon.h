@@ -33,7 +33,6 @@ struct daemon {
 	struct rules *rules;
 	uint32_t queues; /* of each kind */
 	struct attachments attachments;
-	struct queue_policy queue_policy;
 	struct queue_worker *worker[GUARDIAN_QUEUES_MAX];
 	struct conntrack *worker_conntrack[GUARDIAN_QUEUES_MAX]; /* of each worker's own, or NULL */
 	size_t n_workers;
@@ -75,12 +74,6 @@ void daemon_stop(struct daemon *d);
 
 /* daemon_workers.c */
 
-/*
- * A queue for each processor, unless the configuration says how many. Rules of others name one
- * queue, and where packets are rewritten here their order matters.
- */
-uint32_t daemon_count_queues(const struct daemon *d);
-struct rules_config daemon_rules_config(const struct daemon *d);
 /* Can the daemon work at all: may it command netfilter? */
 int daemon_check_permission(void);
 /* Are the queues free? Asked before anything is changed. -EBUSY, -EOPNOTSUPP. */
@@ -127,11 +120,23 @@ int daemon_add_events(struct daemon *d);
  */
 void daemon_start_mappings(struct daemon *d);
 
+/* daemon_config.c */
+
+struct datapath_config daemon_datapath_config(const struct config *c);
+struct rules_config daemon_rules_config(const struct daemon *d);
+/*
+ * A queue of each kind for each processor, unless the configuration says how many. Rules of others
+ * name one queue, and where packets are rewritten here their order matters.
+ */
+uint32_t daemon_count_queues(const struct config *c, const struct datapath_ops *ops);
+/*
+ * Tell every part of the daemon its policy and limits: at the start, after a reload, and, not
+ * ACTIVE, at the end, when no new connection is to be decided.
+ */
+int daemon_apply_policy(struct daemon *d, bool active);
+
 /* daemon_reload.c */
 
-struct datapath_config daemon_datapath_config(const struct config *c, const struct tsclock *clock);
-/* The configuration's policy and limits, to every part that has them. */
-int daemon_apply_policy(struct daemon *d);
 /*
  * Read the configuration again, and tell the service manager meanwhile. REPORT (or NULL) hears what
  * the log does. Returns 0, -EINVAL when it is not valid and the old one stays, -EIO when the

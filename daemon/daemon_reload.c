@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * daemon_reload.c - what the configuration means to a running daemon, at its start and when it is
- * read again.
- */
+/* daemon_reload.c - read the configuration again while the daemon runs. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -12,41 +9,10 @@
 #include "base/log.h"
 #include "base/util.h"
 
-struct datapath_config daemon_datapath_config(const struct config *c, const struct tsclock *clock)
-{
-	return (struct datapath_config){
-		.pin_dir = c->pin_dir,
-		.runtime_dir = c->runtime_dir,
-		.records = c->records,
-		.hold_ms = c->hold * 1000,
-		.policy = c->policy == CONFIG_UNIFY ? POLICY_UNIFY : POLICY_REPAIR,
-		.clock = *clock,
-		.foreign_rules = c->rules == CONFIG_RULES_NONE,
-	};
-}
-
 void daemon_report_problem(void *user, const char *line)
 {
 	(void)user;
 	log_err("%s", line);
-}
-
-int daemon_apply_policy(struct daemon *d)
-{
-	struct datapath_config cfg;
-
-	d->clock.scope = d->cfg.scope == CONFIG_SCOPE_TUPLE ? SCOPE_TUPLE : SCOPE_DESTINATION;
-	cfg = daemon_datapath_config(&d->cfg, &d->clock);
-	atomic_store(&d->queue_policy.hold_ms, cfg.hold_ms);
-	atomic_store(&d->queue_policy.policy, cfg.policy);
-	log_set_level((int)d->cfg.log_level);
-	if (d->sweeper)
-		sweeper_set_hold(d->sweeper, cfg.hold_ms);
-	if (d->ops->configure(d->datapath, &cfg, true) < 0) {
-		log_err("the datapath did not take the policy");
-		return -EIO;
-	}
-	return 0;
 }
 
 /*
@@ -107,7 +73,7 @@ static int read_again(struct daemon *d, const struct reload_report *report)
 	}
 	keep_what_needs_restart(&new, &d->cfg, report);
 	d->cfg = new;
-	if (daemon_apply_policy(d) < 0)
+	if (daemon_apply_policy(d, true) < 0)
 		return -EIO;
 	/*
 	 * an interface that cannot be attached is a problem of the status, too, and no reason to go

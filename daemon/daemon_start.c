@@ -73,7 +73,7 @@ int daemon_take_lock(struct daemon *d)
 
 static int open_datapath(struct daemon *d, const struct datapath_ops *ops, const char **ret_error)
 {
-	const struct datapath_config cfg = daemon_datapath_config(&d->cfg, &d->clock);
+	const struct datapath_config cfg = daemon_datapath_config(&d->cfg);
 	int r;
 
 	*ret_error = "cannot be started";
@@ -89,7 +89,7 @@ static int open_datapath(struct daemon *d, const struct datapath_ops *ops, const
  */
 static void retire_other(const struct daemon *d)
 {
-	const struct datapath_config cfg = daemon_datapath_config(&d->cfg, &d->clock);
+	const struct datapath_config cfg = daemon_datapath_config(&d->cfg);
 	int r = d->ops == &datapath_bpf ? 0 : datapath_bpf.retire(&cfg);
 
 	if (r == 1)
@@ -117,7 +117,7 @@ static int start_datapath(struct daemon *d)
 		log_err("datapath %s: %s (%s)", ops->name, error, strerror(-r));
 		return refused(r);
 	}
-	d->queues = daemon_count_queues(d);
+	d->queues = daemon_count_queues(&d->cfg, d->ops);
 	retire_other(d);
 	return 0;
 }
@@ -160,7 +160,7 @@ static int start_clocks(struct daemon *d)
 		log_err("%s/secret: %s", d->cfg.state_dir, strerror(-r));
 		return r;
 	}
-	if (d->ops->live(d->datapath, &live) == 1)
+	if (d->ops->inherited(d->datapath, &live) == 1)
 		d->clock.base_ms = live.base_ms;
 	else
 		restore(d);
@@ -268,7 +268,7 @@ static int start_health(struct daemon *d)
 {
 	static const struct health_ops ops = { .counters = all_counters,
 					       .restore_rules = restore_rules };
-	int r = health_start(&d->health, d->event, d->rules != NULL, d->ops->apply == NULL, &ops,
+	int r = health_start(&d->health, d->event, d->rules != NULL, !d->ops->queues_segments, &ops,
 			     d);
 
 	if (r < 0)
@@ -325,7 +325,7 @@ int daemon_start(struct daemon *d)
 		r = start_clocks(d);
 	/* what the programs decide by comes before the programs */
 	if (r >= 0)
-		r = daemon_apply_policy(d);
+		r = daemon_apply_policy(d, true);
 	if (r >= 0)
 		r = daemon_add_events(d);
 	if (r >= 0)

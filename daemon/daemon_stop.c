@@ -19,7 +19,7 @@ static uint64_t open_shifts(const struct daemon *d)
 {
 	uint64_t n[COUNTER_COUNT] = { 0 };
 
-	if (!d->ops || !d->ops->apply || d->ops->counters(d->datapath, n) < 0)
+	if (!d->ops || !d->ops->queues_segments || d->ops->counters(d->datapath, n) < 0)
 		return 0;
 	return datapath_open_shifts(n);
 }
@@ -32,8 +32,6 @@ static void remove_rules(struct daemon *d)
 
 static void stop_handling(struct daemon *d)
 {
-	const struct datapath_config cfg = daemon_datapath_config(&d->cfg, &d->clock);
-
 	if (d->keeps) {
 		daemon_stop_workers(d);
 	} else {
@@ -49,7 +47,7 @@ static void stop_handling(struct daemon *d)
 	rules_free(d->rules);
 	/* the filters stay for live connections; new ones are none of their business from now on */
 	if (d->datapath)
-		d->ops->configure(d->datapath, &cfg, false);
+		daemon_apply_policy(d, false);
 }
 
 void daemon_stop(struct daemon *d)
@@ -62,6 +60,7 @@ void daemon_stop(struct daemon *d)
 	if (!d->keeps)
 		stop_handling(d);
 	sweeper_free(d->sweeper);
+	d->sweeper = NULL;
 	sd_event_source_unref(d->mappings_event);
 	conntrack_free(d->conntrack);
 	saver_stop(d->saver);

@@ -15,35 +15,6 @@
 
 #define WORKER_STUCK_MS 5000
 
-static uint32_t count_queues(const struct config *c, const struct datapath_ops *ops)
-{
-	const uint32_t room = 65536 - c->queue_num;
-	long n = sysconf(_SC_NPROCESSORS_ONLN);
-
-	if (c->queues)
-		return c->queues;
-	if (c->rules == CONFIG_RULES_NONE || ops->apply || n < 1)
-		return 1;
-	if (n > CONFIG_QUEUES_MAX)
-		n = CONFIG_QUEUES_MAX;
-	return (uint32_t)n < room ? (uint32_t)n : room;
-}
-
-uint32_t daemon_count_queues(const struct daemon *d)
-{
-	return count_queues(&d->cfg, d->ops);
-}
-
-struct rules_config daemon_rules_config(const struct daemon *d)
-{
-	return (struct rules_config){
-		.queue_num = (uint16_t)d->cfg.queue_num,
-		.queues = (uint16_t)d->queues,
-		.segments = d->ops->apply != NULL,
-		.mark_mask = d->cfg.mark_mask,
-	};
-}
-
 static void say_why_queue_failed(unsigned int num, int r)
 {
 	switch (r) {
@@ -76,7 +47,7 @@ int daemon_check_queues(const struct daemon *d)
 	/* where "auto" does not find bpf to work, the queues are others, and binding them tells */
 	const struct datapath_ops *ops = d->cfg.datapath == CONFIG_DATAPATH_QUEUE ? &datapath_queue
 										  : &datapath_bpf;
-	const uint32_t n = count_queues(&d->cfg, ops) * (ops->apply ? 3 : 1);
+	const uint32_t n = daemon_count_queues(&d->cfg, ops) * (ops->queues_segments ? 3 : 1);
 	int r = 0;
 
 	for (uint32_t i = 0; i < n && r == 0 && d->cfg.decide == CONFIG_DECIDE_QUEUE; i++) {
@@ -91,7 +62,7 @@ int daemon_check_queues(const struct daemon *d)
 	return r;
 }
 
-static int is_connection_alive(void *user, const struct tuple *t)
+static int conntrack_knows_it(void *user, const struct tuple *t)
 {
 	return conntrack_knows(user, t);
 }
@@ -102,20 +73,20 @@ static int bind_queues(struct daemon *d, enum rules_queue which)
 
 	for (uint32_t i = 0; i < d->queues; i++) {
 		struct conntrack **ct = &d->worker_conntrack[d->n_workers];
-		const bool asks = which == RULES_SYNS && d->ops->apply && conntrack_new(ct) == 0;
+		const bool asks = which == RULES_SYNS && rules.segments && conntrack_new(ct) == 0;
 		const struct queue_worker_config cfg = {
-			.alive = asks ? is_connection_alive : NULL,
-			.alive_user = *ct,
+			.knows = asks ? conntrack_knows_it : NULL,
+			.knows_user = *ct,
 			.num = (uint16_t)(rules_first_queue(&rules, which) + i),
 			.index = (uint16_t)i,
 			.total = (uint16_t)d->queues,
 			.kind = which == RULES_SYNS ? QUEUE_SYNS : QUEUE_SEGMENTS,
+			.rewrites = rules.segments,
 			.mark_mask = d->cfg.mark_mask,
-			.repeat = d->cfg.rules == CONFIG_RULES_NONE,
+			.repeat = rules.segments && d->cfg.rules == CONFIG_RULES_NONE,
 			.kept = which == RULES_SYNS ? &d->kept : NULL,
 			.ops = d->ops,
 			.datapath = d->datapath,
-			.policy = &d->queue_policy,
 		};
 		int r = queue_worker_new(&d->worker[d->n_workers], &cfg);
 
@@ -146,9 +117,9 @@ int daemon_start_workers(struct daemon *d)
 	guarded = d->n_workers;
 	for (size_t i = 0; i < guarded; i++)
 		queues[i] = queue_worker_queue(d->worker[i]);
-	if (d->ops->apply)
+	if (d->ops->queues_segments)
 		r = bind_queues(d, RULES_SEGMENTS_OUT);
-	if (r >= 0 && d->ops->apply)
+	if (r >= 0 && d->ops->queues_segments)
 		r = bind_queues(d, RULES_SEGMENTS_IN);
 	if (r < 0)
 		return r;
@@ -162,7 +133,7 @@ int daemon_start_workers(struct daemon *d)
 		log_warn("no guardian process (%s): SYNs wait if the daemon hangs",
 			 strerror(-d->guardian));
 	for (size_t i = 0; i < d->n_workers && r >= 0; i++)
-		r = queue_worker_start(d->worker[i], &d->heartbeats->alive_ms[i]);
+		r = queue_worker_start(d->worker[i], &d->heartbeats->beat_ms[i]);
 	if (r < 0)
 		log_err("cannot start a thread: %s", strerror(-r));
 	return r;
@@ -180,7 +151,7 @@ void daemon_stop_workers(struct daemon *d)
 bool daemon_workers_are_alive(const struct daemon *d)
 {
 	for (size_t i = 0; i < d->n_workers; i++)
-		if (boot_ms() - atomic_load(&d->heartbeats->alive_ms[i]) > WORKER_STUCK_MS)
+		if (boot_ms() - atomic_load(&d->heartbeats->beat_ms[i]) > WORKER_STUCK_MS)
 			return false;
 	return true;
 }

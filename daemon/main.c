@@ -70,7 +70,7 @@ static int run(int argc, char **argv, const struct config *cfg)
 
 static int cleanup(const struct config *cfg)
 {
-	const struct datapath_config dp = daemon_datapath_config(cfg, &(struct tsclock){ 0 });
+	const struct datapath_config dp = daemon_datapath_config(cfg);
 	const struct rules_config rules_cfg = { .queue_num = (uint16_t)cfg->queue_num,
 						.queues = 1 };
 	struct daemon d = { .cfg = *cfg, .lock_fd = -1 };
@@ -94,7 +94,7 @@ static int cleanup(const struct config *cfg)
 /* What a daemon with restart_gap = hold left for a next one that does not come. */
 static int remove_left_rules(const struct config *cfg)
 {
-	const struct datapath_config dp = daemon_datapath_config(cfg, &(struct tsclock){ 0 });
+	const struct datapath_config dp = daemon_datapath_config(cfg);
 	const struct rules_config rules_cfg = { .queue_num = (uint16_t)cfg->queue_num,
 						.queues = 1 };
 	struct daemon d = { .cfg = *cfg, .lock_fd = -1 };

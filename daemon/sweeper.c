@@ -31,7 +31,7 @@ struct sweeper {
 };
 
 /* Not asked is not dead: the record stays for the next round. */
-static int is_alive(void *user, const struct tuple *t)
+static int conntrack_knows_it(void *user, const struct tuple *t)
 {
 	struct sweeper *s = user;
 
@@ -98,7 +98,8 @@ static int on_timer(sd_event_source *timer, uint64_t usec, void *user)
 
 	(void)usec;
 	s->questions = QUESTIONS;
-	r = s->ops->sweep(s->dp, effective_hold(s), SLICE, s->ct ? is_alive : NULL, s, &done);
+	r = s->ops->sweep(s->dp, effective_hold(s), SLICE, s->ct ? conntrack_knows_it : NULL, s,
+			  &done);
 	if (r < 0 && r != s->error)
 		log_warn("cannot sweep the records: %s", strerror(-r));
 	s->error = r;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * datapath.h - what applies shifts to packets, and keeps the records. One implementation per file:
- * datapath_bpf.c, datapath_queue.c. The rest of the daemon never asks which one it is.
+ * datapath.h - the interface of a datapath, which applies shifts to packets and keeps the records.
+ *
+ * A queued packet goes in and its verdict comes out, whichever datapath it is: datapath_bpf/ leaves
+ * its decision about a SYN for the programs at the interfaces, datapath_queue/ rewrites the packet.
+ * Nobody outside main.c and daemon_*.c, which choose one, asks which one it is.
  */
 #pragma once
 
@@ -18,11 +21,8 @@ struct datapath;
 
 struct datapath_config {
 	const char *pin_dir;	 /* bpf: where maps are pinned, on a bpffs */
-	const char *runtime_dir; /* queue: where the shared mapping is */
+	const char *runtime_dir; /* queue: where the file of records is */
 	uint32_t records;	 /* bound of the table */
-	uint32_t hold_ms;
-	enum policy policy;
-	struct tsclock clock; /* policy unify */
 	bool foreign_rules; /* queue: the rules are the administrator's, who may queue before NAT */
 };
 
@@ -49,53 +49,75 @@ typedef int datapath_each_fn(void *user, const struct tuple *t, const struct rec
 typedef int datapath_destination_fn(void *user, const struct destination_key *k,
 				    const struct destination *d);
 
-/* Does conntrack still know the connection? 1 yes, 0 no, -errno when it cannot be asked. */
-typedef int datapath_alive_fn(void *user, const struct tuple *t);
+/*
+ * Does conntrack still know the connection of the tuple T? 1 yes, 0 no, -errno when it cannot be
+ * asked.
+ */
+typedef int datapath_knows_fn(void *user, const struct tuple *t);
 
-/* A packet that a queue hands to a datapath which applies shifts by itself. */
+/* A packet that a queue hands to its datapath. */
 struct datapath_packet {
 	uint8_t *data; /* starts with the network header; rewritten in place */
 	size_t len;
 	bool outbound;		     /* to the server, else from it */
 	bool partial;		     /* its checksum is: a changed packet needs a complete one */
 	bool cut;		     /* DATA is not all of it: it cannot be rewritten */
-	bool unmarked;		     /* not a SYN, and of a connection without shift */
+	bool unmarked;		     /* it is a SYN, or of a connection without shift */
 	bool untranslated;	     /* conntrack says that no NAT changed its source */
 	const struct inside *inside; /* NULL when it is not known */
-	uint64_t empty_ns; /* boot clock: then the queue was empty, so the packet came later */
-	datapath_alive_fn *alive; /* NULL when conntrack cannot be asked */
-	void *alive_user;
+	/* boot clock, ns: the queue was seen empty then, so the packet came later */
+	uint64_t empty_ns;
+	datapath_knows_fn *knows; /* NULL when conntrack cannot be asked */
+	void *knows_user;
+};
 
-	/* answers of apply() */
-	bool syn;     /* it is an outbound SYN */
-	bool shifted; /* its connection has a shift */
-	bool drop;    /* which cannot be applied; TCP sends it again, in smaller pieces */
-	/* it is no SYN, but conntrack does not know any more that its connection has one */
-	bool adopted;
-	bool has_ticket; /* it was decided on, and decided() wants to know of the verdict */
-	uint32_t ticket;
+/* What the mark of the packet's connection is to say from now on. */
+enum datapath_mark {
+	DATAPATH_MARK_KEEP,
+	DATAPATH_MARK_SHIFTED,
+	DATAPATH_MARK_UNSHIFTED,
+};
+
+/* The verdict on a queued packet. All zero: it leaves as it came. */
+struct datapath_verdict {
+	bool shared;  /* it leaves as it came, by one verdict for all packets of its batch */
+	bool changed; /* it leaves as DATA is now */
+	bool drop;    /* its shift cannot be applied; TCP sends it again, in smaller pieces */
+	enum datapath_mark mark;
+
+	/* the datapath's own, from handle() to sent() */
+	bool in_order;
+	bool has_slot;
+	uint32_t slot;
 };
 
 /*
- * All return 0 or -errno unless they say otherwise. lookup, set_clock, propose, apply and decided
- * are called by workers, at any time and from several threads; the rest by the main loop alone.
+ * All return 0 or -errno unless they say otherwise. handle and sent are called by the queues'
+ * threads, at any time and several at once; the rest by the main loop alone.
  */
 struct datapath_ops {
 	const char *name;
+	/*
+	 * Shifts are applied to queued packets: so the rules queue the segments of shifted
+	 * connections, too, which reach their peers while these rules and a reader are there. Else
+	 * programs at the interfaces apply them, and a queue needs no more than SYNs' headers.
+	 */
+	bool queues_segments;
+
 	int (*open)(struct datapath **ret, const struct datapath_config *cfg,
 		    const char **ret_error);
 	void (*close)(struct datapath *dp);
 
 	/*
-	 * 1 when the table is one that an earlier run left, which then used RET_CLOCK; 0 when it is
-	 * new.
+	 * 1 when the records are those of an earlier run in this boot, which then used RET_CLOCK; 0
+	 * when there were none.
 	 */
-	int (*live)(struct datapath *dp, struct tsclock *ret_clock);
+	int (*inherited)(struct datapath *dp, struct tsclock *ret_clock);
 	/*
-	 * Settings that a reload changes: policy, clock, hold, and whether new connections are
-	 * decided at all.
+	 * What decisions depend on from now on; not ACTIVE: no new connection is decided. The one
+	 * way by which a start, a reload and a stop tell.
 	 */
-	int (*configure)(struct datapath *dp, const struct datapath_config *cfg, bool active);
+	int (*configure)(struct datapath *dp, const struct decide_settings *set, bool active);
 
 	int (*attach)(struct datapath *dp, const struct datapath_link *link,
 		      const char **ret_error);
@@ -105,37 +127,27 @@ struct datapath_ops {
 	int (*attached)(struct datapath *dp, const struct datapath_link *link);
 	int (*set_externals)(struct datapath *dp, const struct datapath_external *ext, size_t n);
 
-	/* -ENOENT when the tuple has no record. */
-	int (*lookup)(struct datapath *dp, const struct tuple *t, struct record *ret);
-	/* The clock's part of a decision about the tuple; IN has the time. */
-	void (*set_clock)(struct datapath *dp, const struct tuple *t, struct decide_input *in);
+	/* Decide on a queued SYN, or apply its connection's shift to another queued segment. */
+	void (*handle)(struct datapath *dp, const struct datapath_packet *p,
+		       struct datapath_verdict *ret);
 	/*
-	 * Install the decision about the SYN with this ISN, before its verdict. INSIDE may be NULL.
+	 * The verdict was sent. By the thread that called handle(), after each verdict that is not
+	 * shared; NULL where all are.
 	 */
-	int (*propose)(struct datapath *dp, const struct tuple *t, uint32_t isn, uint32_t shift,
-		       const struct inside *inside, uint32_t now_ms);
+	void (*sent)(struct datapath *dp, const struct datapath_verdict *v);
 
 	/*
-	 * Where no program in the kernel applies shifts, instead of lookup and propose; else NULL.
-	 * Decide on a SYN, apply its connection's shift to any other segment, and keep the record.
-	 * Returns 1 when DATA was changed, 0 when the packet leaves as it came.
+	 * Look at the next records, at least MAX if there are as many, and remove expired ones. A
+	 * shifted connection that fell silent expires early only if KNOWS, unless it is NULL, says
+	 * that conntrack has forgotten it. The clock is read after each record: by a time from
+	 * before, a record that was used since would look weeks old.
 	 */
-	int (*apply)(struct datapath *dp, struct datapath_packet *p);
-	/* The verdict on a packet with a ticket was sent. */
-	void (*decided)(struct datapath *dp, const struct datapath_packet *p);
-
-	/*
-	 * Look at the next records, at least MAX if there are as many, and remove expired ones; of
-	 * shifted connections that fell silent only those that ALIVE, if it is not NULL, does not
-	 * know any more. Reads the clock itself, after each record: a time from before would make
-	 * what was used since look like weeks ago.
-	 */
-	int (*sweep)(struct datapath *dp, uint32_t hold_ms, uint32_t max, datapath_alive_fn *alive,
+	int (*sweep)(struct datapath *dp, uint32_t hold_ms, uint32_t max, datapath_knows_fn *knows,
 		     void *user, struct datapath_sweep *ret);
 	/* From any thread; ends early with FN's result if that is not 0. */
 	int (*each)(struct datapath *dp, datapath_each_fn *fn, void *user);
 	int (*each_destination)(struct datapath *dp, datapath_destination_fn *fn, void *user);
-	/* Put back what was saved; not over what is there (-EEXIST). Before attach alone. */
+	/* Put a saved record back, before the first attach. -EEXIST when the tuple has one. */
 	int (*restore)(struct datapath *dp, const struct tuple *t, const struct record *r);
 	int (*restore_destination)(struct datapath *dp, const struct destination_key *k,
 				   const struct destination *d);
@@ -147,7 +159,7 @@ struct datapath_ops {
 	int (*cleanup)(const struct datapath_config *cfg);
 	/*
 	 * Another datapath takes over from a run with this one, however that ended: no new
-	 * connection is shifted here any more. Returns 1 when live connections still are, 0 when
+	 * connection is shifted here any more. Returns 1 when open connections still are, 0 when
 	 * nothing is left, or -errno. NULL where nothing can be left.
 	 */
 	int (*retire)(const struct datapath_config *cfg);

@@ -18,6 +18,19 @@ enum policy {
 	POLICY_UNIFY,
 };
 
+/* What decisions depend on besides records: the administrator chose it, and may change it. */
+struct decide_settings {
+	enum policy policy;
+	__u32 hold_ms;
+	struct tsclock clock; /* POLICY_UNIFY */
+};
+
+/* Does every SYN to a destination go by one clock, whatever its ports? */
+static inline int decide_shares_clock(enum policy policy, enum scope scope)
+{
+	return policy == POLICY_UNIFY && scope == SCOPE_DESTINATION;
+}
+
 enum decision_kind {
 	DECISION_NEW,	     /* first SYN of a connection */
 	DECISION_RETRANSMIT, /* the same SYN again: it keeps the shift it has */
@@ -49,6 +62,19 @@ struct decide_input {
 	int have_high; /* POLICY_UNIFY, SCOPE_DESTINATION: something has left for the destination */
 	__u32 high;    /* its highest TSval so far; no SYN may step back behind it */
 };
+
+/* All but the clock's part, which decide_set_clock() adds for POLICY_UNIFY. */
+static inline struct decide_input decide_input_of(const struct wire_packet *syn, enum policy policy,
+						  __u32 hold_ms, __u32 now_ms)
+{
+	return (struct decide_input){
+		.isn = syn->seq,
+		.tsval = syn->tsval,
+		.now_ms = now_ms,
+		.hold_ms = hold_ms,
+		.policy = policy,
+	};
+}
 
 /* PASS_NONE when the SYN's options allow a shift. */
 static inline enum pass_reason decide_pass_reason(const struct wire_packet *syn)

@@ -28,9 +28,7 @@ struct destination_key {
 
 struct destination {
 	__u64 high; /* RECORD_LAST(): the highest TSval that left for it, and when; 0: none yet */
-	__u64 syns; /* counts for the statistics */
-	__u64 shifted;
-	__u64 refused;
+	__u64 reserved[3]; /* the size is that of the pinned map, and of the state file */
 };
 
 /* What all clocks depend on. The base lets them go on over a reboot, from a floor saved before. */

@@ -66,8 +66,8 @@ struct {
 } proposals SEC(".maps");
 
 /*
- * The destinations: their clocks under policy unify, and counts. Here, too, the least recently used
- * goes first: a destination that nothing was sent to for the longest time is the one whose
+ * The destinations' clocks, where policy unify gives each its own. Here, too, the least recently
+ * used goes first: a destination that nothing was sent to for the longest time is the one whose
  * TIME_WAITs are over.
  */
 struct {
@@ -187,11 +187,6 @@ static __always_inline struct destination *destination_get(const struct tuple *t
 	return bpf_map_lookup_elem(&destinations, &k);
 }
 
-static __always_inline int destinations_have_clocks(const struct settings *set)
-{
-	return set->policy == POLICY_UNIFY && set->clock.scope == SCOPE_DESTINATION;
-}
-
 static __always_inline int is_external(struct __sk_buff *skb, const struct tuple *t)
 {
 	struct external_key k = { .prefixlen = 160, .ifindex_be = bpf_htonl(skb->ifindex) };
@@ -254,7 +249,7 @@ static __always_inline void advance_destination(const struct tuple *t, __u32 tsv
 	struct settings *set = bpf_map_lookup_elem(&settings, &zero);
 	struct destination_key k;
 
-	if (!set || !destinations_have_clocks(set))
+	if (!set || !decide_shares_clock(set->policy, set->clock.scope))
 		return;
 	destination_of(t, &k);
 	destination_advance(bpf_map_lookup_elem(&destinations, &k), tsval, now);
@@ -266,7 +261,7 @@ static __always_inline void egress_syn(struct __sk_buff *skb, struct wire_packet
 	enum pass_reason why = decide_pass_reason(pkt);
 	struct settings *set = bpf_map_lookup_elem(&settings, &zero);
 	struct record *r = bpf_map_lookup_elem(&records, &pkt->tuple);
-	struct destination *dest;
+	struct destination *dest = NULL; /* where they have clocks */
 	struct proposal *p;
 	struct decide_input in;
 	struct decision d;
@@ -282,14 +277,9 @@ static __always_inline void egress_syn(struct __sk_buff *skb, struct wire_packet
 		connection_pass_syn(NULL, r, pkt, why, now, set->hold_ms);
 		return;
 	}
-	in = (struct decide_input){
-		.isn = pkt->seq,
-		.tsval = pkt->tsval,
-		.now_ms = now,
-		.hold_ms = set->hold_ms,
-		.policy = set->policy,
-	};
-	dest = destination_get(&pkt->tuple);
+	in = decide_input_of(pkt, set->policy, set->hold_ms, now);
+	if (decide_shares_clock(set->policy, set->clock.scope))
+		dest = destination_get(&pkt->tuple);
 	if (set->policy == POLICY_UNIFY)
 		decide_set_clock(&in, &set->clock, &pkt->tuple, dest);
 	p = bpf_map_lookup_elem(&proposals, &pkt->tuple);
@@ -313,13 +303,7 @@ static __always_inline void egress_syn(struct __sk_buff *skb, struct wire_packet
 	if (p)
 		bpf_map_delete_elem(&proposals, &pkt->tuple);
 	count(NULL, d.shift ? COUNTER_SYN_SHIFTED : COUNTER_SYN_PASSED);
-	if (dest) {
-		__sync_fetch_and_add(&dest->syns, 1);
-		if (d.shift)
-			__sync_fetch_and_add(&dest->shifted, 1);
-	}
-	if (destinations_have_clocks(set))
-		destination_advance(dest, pkt->tsval + d.shift, now);
+	destination_advance(dest, pkt->tsval + d.shift, now);
 	rewrite(skb, pkt, DIRECTION_OUT, d.shift);
 }
 
@@ -337,18 +321,6 @@ static __always_inline void egress_segment(struct __sk_buff *skb, struct wire_pa
 	rewrite(skb, pkt, DIRECTION_OUT, shift);
 }
 
-/* A server that refuses: told per destination. */
-static __always_inline void count_refusal(const struct tuple *t)
-{
-	struct destination_key k;
-	struct destination *d;
-
-	destination_of(t, &k);
-	d = bpf_map_lookup_elem(&destinations, &k);
-	if (d)
-		__sync_fetch_and_add(&d->refused, 1);
-}
-
 static __always_inline void ingress_segment(struct __sk_buff *skb, struct wire_packet *pkt)
 {
 	struct tuple t;
@@ -358,8 +330,7 @@ static __always_inline void ingress_segment(struct __sk_buff *skb, struct wire_p
 	r = bpf_map_lookup_elem(&records, &t);
 	if (!r)
 		return;
-	if (connection_in(NULL, r, pkt, now_ms()))
-		count_refusal(&t);
+	connection_in(NULL, r, pkt, now_ms());
 	rewrite(skb, pkt, DIRECTION_IN, r->shift);
 }
 

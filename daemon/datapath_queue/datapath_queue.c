@@ -51,6 +51,7 @@ static void queue_close(struct datapath *dp)
 		return;
 	records_close(dp->records);
 	free(dp->successions);
+	pthread_mutex_destroy(&dp->order_lock);
 	pthread_mutex_destroy(&dp->lock);
 	free(dp);
 }
@@ -73,7 +74,7 @@ static int open_records(struct datapath *dp, const struct datapath_config *cfg,
 		*ret_error = "the file records.map in the runtime directory cannot be made or read";
 		return r;
 	}
-	dp->was_live = r == 1;
+	dp->inherited = r == 1;
 	dp->counting.records = dp->records;
 	if (records_limit(dp->records) != cfg->records)
 		log_notice("the table keeps its bound of %u records until --cleanup: it holds live "
@@ -90,6 +91,7 @@ static int queue_open_datapath(struct datapath **ret, const struct datapath_conf
 
 	if (!dp)
 		return -ENOMEM;
+	mutex_init_inheriting(&dp->order_lock);
 	mutex_init_inheriting(&dp->lock);
 	dp->foreign_rules = cfg->foreign_rules;
 	r = open_records(dp, cfg, ret_error);
@@ -105,24 +107,22 @@ static int queue_open_datapath(struct datapath **ret, const struct datapath_conf
 	return 0;
 }
 
-static int queue_live(struct datapath *dp, struct tsclock *ret_clock)
+static int queue_inherited(struct datapath *dp, struct tsclock *ret_clock)
 {
-	if (!dp->was_live)
+	if (!dp->inherited)
 		return 0;
 	*ret_clock = *records_clock(dp->records);
 	return 1;
 }
 
-static int queue_configure(struct datapath *dp, const struct datapath_config *cfg, bool active)
+static int queue_configure(struct datapath *dp, const struct decide_settings *set, bool active)
 {
-	(void)active; /* without workers nothing is decided anyway */
+	(void)active; /* a stopped daemon's queues have no threads, so nothing is decided anyway */
 	pthread_mutex_lock(&dp->lock);
-	dp->settings = (struct settings){ .policy = cfg->policy,
-					  .hold_ms = cfg->hold_ms,
-					  .clock = cfg->clock };
+	dp->settings = *set;
 	dp->told_refusal = false;
 	pthread_mutex_unlock(&dp->lock);
-	*records_clock(dp->records) = cfg->clock;
+	*records_clock(dp->records) = set->clock;
 	return 0;
 }
 
@@ -162,26 +162,47 @@ static int queue_set_externals(struct datapath *dp, const struct datapath_extern
 	return 0;
 }
 
-static int queue_apply(struct datapath *dp, struct datapath_packet *p)
+/* Does the packet's verdict have to be sent before the next one is decided? */
+static bool keeps_order(const struct datapath_packet *p, const struct decide_settings *set)
 {
+	return p->unmarked && set->policy == POLICY_UNIFY;
+}
+
+static void queue_handle(struct datapath *dp, const struct datapath_packet *p,
+			 struct datapath_verdict *ret)
+{
+	struct decide_settings set;
 	struct wire_packet pkt;
+	struct handled h = { .packet = p, .pkt = &pkt, .settings = &set, .verdict = ret };
 
 	switch (packet_parse(p->data, p->len, &pkt)) {
 	case WIRE_TCP:
 		break;
 	case WIRE_BAD:
 		count(&dp->counting, COUNTER_PASSED_BAD_PACKET);
-		return 0;
+		return;
 	case WIRE_OTHER:
-		return 0;
+		return;
 	}
-	p->syn = p->outbound && wire_is_syn(&pkt);
-	return p->syn ? datapath_queue_syn(dp, &pkt, p) : datapath_queue_segment(dp, &pkt, p);
+	pthread_mutex_lock(&dp->lock);
+	set = dp->settings;
+	pthread_mutex_unlock(&dp->lock);
+	ret->in_order = keeps_order(p, &set);
+	if (ret->in_order)
+		pthread_mutex_lock(&dp->order_lock);
+	h.now = (uint32_t)boot_ms();
+	if (p->outbound && wire_is_syn(&pkt))
+		datapath_queue_syn(dp, &h);
+	else
+		datapath_queue_segment(dp, &h);
 }
 
-static void queue_decided(struct datapath *dp, const struct datapath_packet *p)
+static void queue_sent(struct datapath *dp, const struct datapath_verdict *v)
 {
-	records_set_decided_ns(dp->records, p->ticket, boot_ns());
+	if (v->has_slot)
+		records_set_decided_ns(dp->records, v->slot, boot_ns());
+	if (v->in_order)
+		pthread_mutex_unlock(&dp->order_lock);
 }
 
 static int queue_counters(struct datapath *dp, uint64_t *counters)
@@ -217,17 +238,17 @@ uint64_t datapath_queue_open_shifts(const struct datapath_config *cfg)
 
 const struct datapath_ops datapath_queue = {
 	.name = "queue",
+	.queues_segments = true,
 	.open = queue_open_datapath,
 	.close = queue_close,
-	.live = queue_live,
+	.inherited = queue_inherited,
 	.configure = queue_configure,
 	.attach = queue_attach,
 	.detach = queue_detach,
 	.attached = queue_attached,
 	.set_externals = queue_set_externals,
-	.lookup = datapath_queue_lookup,
-	.apply = queue_apply,
-	.decided = queue_decided,
+	.handle = queue_handle,
+	.sent = queue_sent,
 	.sweep = datapath_queue_sweep,
 	.each = datapath_queue_each,
 	.each_destination = datapath_queue_each_destination,

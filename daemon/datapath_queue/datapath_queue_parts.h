@@ -25,12 +25,6 @@ static inline void count(struct counting *to, __u32 which)
 #include "core/connection.h"
 #include "core/succession.h"
 
-struct settings {
-	enum policy policy;
-	uint32_t hold_ms;
-	struct tsclock clock;
-};
-
 struct datapath {
 	struct records *records;
 	/*
@@ -39,12 +33,17 @@ struct datapath {
 	 */
 	struct succession *successions;
 	struct counting counting;
-	bool was_live;
+	bool inherited; /* the records are those of an earlier run */
 	bool foreign_rules;
 	uint32_t sweep_cursor;
 
-	pthread_mutex_t lock; /* of the rest, which the main loop changes under running workers */
-	struct settings settings;
+	/*
+	 * Held from a decision until its verdict was sent, where SYNs to a server that compares
+	 * across tuples must leave in the order in which they were decided.
+	 */
+	pthread_mutex_t order_lock;
+	pthread_mutex_t lock; /* of the rest, which the main loop changes under running threads */
+	struct decide_settings settings;
 	struct datapath_external externals[DATAPATH_EXTERNALS_MAX];
 	size_t n_externals;
 	bool told_side; /* said on which side of NAT the SYNs are queued */
@@ -62,16 +61,22 @@ static inline void clock_tuple(const struct datapath *dp, const struct tuple *t,
 		memset(ret->src, 0, sizeof(ret->src));
 }
 
-/* Decide on a SYN, or apply its connection's shift to another segment: see datapath_ops.apply. */
-int datapath_queue_syn(struct datapath *dp, const struct wire_packet *pkt,
-		       struct datapath_packet *p);
-int datapath_queue_segment(struct datapath *dp, const struct wire_packet *pkt,
-			   struct datapath_packet *p);
+/* A queued packet, on its way to its verdict. */
+struct handled {
+	const struct datapath_packet *packet;
+	const struct wire_packet *pkt; /* its parsed headers */
+	const struct decide_settings *settings;
+	struct datapath_verdict *verdict;
+	uint32_t now; /* boot clock, ms */
+};
+
+/* Decide on a SYN, or apply its connection's shift to another segment. */
+void datapath_queue_syn(struct datapath *dp, const struct handled *h);
+void datapath_queue_segment(struct datapath *dp, const struct handled *h);
 
 /* As in datapath_ops. */
-int datapath_queue_lookup(struct datapath *dp, const struct tuple *t, struct record *ret);
 int datapath_queue_sweep(struct datapath *dp, uint32_t hold_ms, uint32_t max,
-			 datapath_alive_fn *alive, void *user, struct datapath_sweep *ret);
+			 datapath_knows_fn *knows, void *user, struct datapath_sweep *ret);
 int datapath_queue_each(struct datapath *dp, datapath_each_fn *fn, void *user);
 int datapath_queue_each_destination(struct datapath *dp, datapath_destination_fn *fn, void *user);
 int datapath_queue_restore(struct datapath *dp, const struct tuple *t, const struct record *r);

@@ -9,25 +9,11 @@
 
 #define READ_AT_ONCE 256
 
-int datapath_queue_lookup(struct datapath *dp, const struct tuple *t, struct record *ret)
-{
-	struct records_ref ref;
-	int r = -ENOENT;
-
-	records_lock(dp->records, t, &ref);
-	if (ref.record) {
-		*ret = *ref.record;
-		r = 0;
-	}
-	records_unlock(&ref);
-	return r;
-}
-
 /* A sweep under way. */
 struct sweep {
 	struct datapath *dp;
 	uint32_t hold_ms;
-	datapath_alive_fn *alive;
+	datapath_knows_fn *knows;
 	void *user;
 };
 
@@ -58,16 +44,16 @@ static bool sweep_one(const struct sweep *s, const struct records_item *i)
 	const struct record *r = &i->record;
 	uint32_t limit = record_limit_ms(r, s->hold_ms), now = (uint32_t)boot_ms();
 
-	if (s->alive && r->shift && record_is_open(r) && ms_expired(now, r->seen_ms, s->hold_ms) &&
-	    s->alive(s->user, &i->tuple) == 0)
+	if (s->knows && r->shift && record_is_open(r) && ms_expired(now, r->seen_ms, s->hold_ms) &&
+	    s->knows(s->user, &i->tuple) == 0)
 		limit = s->hold_ms;
 	return ms_expired(now, r->seen_ms, limit) && sweep_remove(s, i, limit);
 }
 
 int datapath_queue_sweep(struct datapath *dp, uint32_t hold_ms, uint32_t max,
-			 datapath_alive_fn *alive, void *user, struct datapath_sweep *ret)
+			 datapath_knows_fn *knows, void *user, struct datapath_sweep *ret)
 {
-	const struct sweep s = { .dp = dp, .hold_ms = hold_ms, .alive = alive, .user = user };
+	const struct sweep s = { .dp = dp, .hold_ms = hold_ms, .knows = knows, .user = user };
 	struct records_item items[READ_AT_ONCE];
 
 	*ret = (struct datapath_sweep){ 0 };

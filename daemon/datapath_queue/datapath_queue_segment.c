@@ -10,35 +10,16 @@
 
 /* A client with a fast clock takes the destination's clock along. */
 static void advance_destination(struct datapath *dp, const struct tuple *t, uint32_t tsval,
-				uint32_t now)
+				const struct handled *h)
 {
 	struct destination_key k;
 	struct tuple whose;
-	bool wanted;
 
-	pthread_mutex_lock(&dp->lock);
-	wanted = dp->settings.policy == POLICY_UNIFY &&
-		 dp->settings.clock.scope == SCOPE_DESTINATION;
-	pthread_mutex_unlock(&dp->lock);
-	if (!wanted)
+	if (!decide_shares_clock(h->settings->policy, h->settings->clock.scope))
 		return;
 	clock_tuple(dp, t, &whose);
 	destination_of(&whose, &k);
-	destination_advance(records_destination_lock(dp->records, &k, false), tsval, now);
-	records_destination_unlock(dp->records);
-}
-
-static void count_refusal(struct datapath *dp, const struct tuple *t)
-{
-	struct destination_key k;
-	struct destination *d;
-	struct tuple whose;
-
-	clock_tuple(dp, t, &whose);
-	destination_of(&whose, &k);
-	d = records_destination_lock(dp->records, &k, false);
-	if (d)
-		d->refused++;
+	destination_advance(records_destination_lock(dp->records, &k, false), tsval, h->now);
 	records_destination_unlock(dp->records);
 }
 
@@ -47,14 +28,15 @@ static void count_refusal(struct datapath *dp, const struct tuple *t)
  * holds now.
  */
 static void record_end(struct datapath *dp, struct records_ref *ref, const struct tuple *t,
-		       const struct wire_packet *pkt, uint32_t now)
+		       const struct handled *h)
 {
+	const struct wire_packet *pkt = h->pkt;
 	const struct record new = {
-		.last = RECORD_LAST(pkt->tsval, now),
+		.last = RECORD_LAST(pkt->tsval, h->now),
 		.state = RECORD_ANSWERED | RECORD_ESTABLISHED | RECORD_FIN_OUT | RECORD_FIN_IN,
 		.syn_tsval = pkt->tsval,
-		.seen_ms = now,
-		.syn_ms = now,
+		.seen_ms = h->now,
+		.syn_ms = h->now,
 	};
 
 	if (!pkt->ts_count || pkt->auth_option)
@@ -66,11 +48,11 @@ static void record_end(struct datapath *dp, struct records_ref *ref, const struc
 }
 
 /* Whosever segment it is, the server sees its TSval from the tuple. */
-static void note_tsval(struct datapath *dp, struct record *r, const struct wire_packet *pkt,
-		       uint32_t shift, const struct datapath_packet *p, uint32_t now)
+static void note_tsval(struct datapath *dp, struct record *r, uint32_t shift,
+		       const struct handled *h)
 {
-	if (p->outbound && pkt->ts_count && !pkt->auth_option)
-		advance_last(&dp->counting, r, pkt->tsval + shift, now);
+	if (h->packet->outbound && h->pkt->ts_count && !h->pkt->auth_option)
+		advance_last(&dp->counting, r, h->pkt->tsval + shift, h->now);
 }
 
 /*
@@ -78,8 +60,7 @@ static void note_tsval(struct datapath *dp, struct record *r, const struct wire_
  * server has seen.
  */
 static uint32_t handle_old_segment(struct datapath *dp, struct records_ref *ref,
-				   const struct wire_packet *pkt, const struct datapath_packet *p,
-				   uint32_t now)
+				   const struct handled *h)
 {
 	struct succession *s = &dp->successions[ref->slot];
 	const uint32_t shift = s->old_shift;
@@ -91,88 +72,100 @@ static uint32_t handle_old_segment(struct datapath *dp, struct records_ref *ref,
 	 * its answer, and the reset that it earns, look old
 	 */
 	s->refused = 1;
-	note_tsval(dp, r, pkt, shift, p, now);
+	note_tsval(dp, r, shift, h);
 	return shift;
+}
+
+/* Does a segment that bears no mark belong to the record's shifted connection all the same? */
+static bool lost_its_mark(struct datapath *dp, const struct records_ref *ref,
+			  const struct handled *h)
+{
+	/*
+	 * the record went over to another connection, or conntrack lost this one and found it again
+	 */
+	if (!h->packet->outbound ||
+	    !succession_is_current(&dp->successions[ref->slot], ref->record, h->pkt))
+		return false;
+	h->verdict->mark = DATAPATH_MARK_SHIFTED;
+	count(&dp->counting, COUNTER_MARKS_RESTORED);
+	return true;
+}
+
+/* The record follows its connection's segment. */
+static void follow(struct datapath *dp, struct records_ref *ref, const struct tuple *t,
+		   const struct handled *h)
+{
+	struct succession *s = &dp->successions[ref->slot];
+	const bool outbound = h->packet->outbound;
+	struct record *r = ref->record;
+	const uint32_t shift = r->shift;
+
+	succession_follow(s, h->pkt, outbound);
+	if (outbound) {
+		if (connection_out(&dp->counting, r, h->pkt, shift, h->now))
+			advance_destination(dp, t, h->pkt->tsval + shift, h);
+	} else if (connection_in(&dp->counting, r, h->pkt, h->now)) {
+		s->refused = 1;
+	}
+	/*
+	 * without a shift the server's FIN is not seen: the client's counts for both, or the record
+	 * would be that of an open connection
+	 */
+	if (!shift && outbound && h->pkt->flags & WIRE_FIN)
+		state_change(r, RECORD_FIN_IN, 0);
 }
 
 /* With the tuple locked. Returns the connection's shift. */
 static uint32_t handle_segment(struct datapath *dp, struct records_ref *ref, const struct tuple *t,
-			       const struct wire_packet *pkt, struct datapath_packet *p,
-			       uint32_t now)
+			       const struct handled *h)
 {
+	const struct datapath_packet *p = h->packet;
 	struct record *r = ref->record;
-	struct succession *s;
-	uint32_t shift;
 
-	if (!r && p->outbound && pkt->flags & WIRE_FIN) {
-		record_end(dp, ref, t, pkt, now);
+	if (!r && p->outbound && h->pkt->flags & WIRE_FIN) {
+		record_end(dp, ref, t, h);
 		return 0;
 	}
 	if (!r) {
 		count(&dp->counting, COUNTER_SEGMENTS_UNKNOWN);
 		return 0;
 	}
-	shift = r->shift;
-	s = &dp->successions[ref->slot];
-	if (shift && p->unmarked) {
-		/*
-		 * the record went over to another connection, or conntrack lost this one and found
-		 * it again
-		 */
-		p->adopted = p->outbound && succession_is_current(s, r, pkt);
-		if (!p->adopted) {
-			note_tsval(dp, r, pkt, 0, p, now);
-			return 0;
-		}
-		count(&dp->counting, COUNTER_MARKS_RESTORED);
+	if (r->shift && p->unmarked && !lost_its_mark(dp, ref, h)) {
+		note_tsval(dp, r, 0, h);
+		return 0;
 	}
-	if (!p->unmarked && succession_is_old(s, r, pkt, p->outbound))
-		return handle_old_segment(dp, ref, pkt, p, now);
-	succession_follow(s, pkt, p->outbound);
-	if (!p->outbound) {
-		if (connection_in(&dp->counting, r, pkt, now)) {
-			s->refused = 1;
-			count_refusal(dp, t);
-		}
-	} else if (connection_out(&dp->counting, r, pkt, shift, now)) {
-		advance_destination(dp, t, pkt->tsval + shift, now);
-	}
-	/*
-	 * without a shift the server's FIN is not seen: the client's counts for both, or the record
-	 * would be that of an open connection
-	 */
-	if (!shift && p->outbound && pkt->flags & WIRE_FIN)
-		state_change(r, RECORD_FIN_IN, 0);
-	return shift;
+	if (!p->unmarked && succession_is_old(&dp->successions[ref->slot], r, h->pkt, p->outbound))
+		return handle_old_segment(dp, ref, h);
+	follow(dp, ref, t, h);
+	return r->shift;
 }
 
-int datapath_queue_segment(struct datapath *dp, const struct wire_packet *pkt,
-			   struct datapath_packet *p)
+void datapath_queue_segment(struct datapath *dp, const struct handled *h)
 {
-	const enum direction dir = p->outbound ? DIRECTION_OUT : DIRECTION_IN;
+	const struct datapath_packet *p = h->packet;
 	struct records_ref ref;
 	uint32_t shift;
 	struct tuple t;
 
 	if (p->outbound)
-		t = pkt->tuple;
+		t = h->pkt->tuple;
 	else
-		tuple_reverse(&t, &pkt->tuple);
+		tuple_reverse(&t, &h->pkt->tuple);
 	records_lock(dp->records, &t, &ref);
-	shift = handle_segment(dp, &ref, &t, pkt, p, (uint32_t)boot_ms());
+	shift = handle_segment(dp, &ref, &t, h);
 	records_unlock(&ref);
-	p->shifted = shift != 0;
 	if (p->cut) {
-		p->drop = shift != 0;
+		h->verdict->drop = shift != 0;
 		if (shift)
 			count(&dp->counting, COUNTER_REWRITE_FAILED);
-		return 0;
+		return;
 	}
-	if (!rewrite_shift(p->data, p->len, pkt, dir, shift))
-		return 0;
+	if (!rewrite_shift(p->data, p->len, h->pkt, p->outbound ? DIRECTION_OUT : DIRECTION_IN,
+			   shift))
+		return;
 	if (p->partial)
-		rewrite_complete_checksum(p->data, packet_ip_length(p->data, p->len), pkt);
+		rewrite_complete_checksum(p->data, packet_ip_length(p->data, p->len), h->pkt);
+	h->verdict->changed = true;
 	count(&dp->counting,
 	      p->outbound ? COUNTER_SEGMENTS_SHIFTED_OUT : COUNTER_SEGMENTS_SHIFTED_IN);
-	return 1;
 }

@@ -60,7 +60,7 @@ static bool is_external(const struct datapath *dp, const uint8_t addr[16])
  */
 static bool may_decide(struct datapath *dp, const struct tuple *t)
 {
-	const struct settings *s = &dp->settings;
+	const struct decide_settings *s = &dp->settings;
 	bool before_nat;
 
 	if (!dp->foreign_rules)
@@ -69,7 +69,7 @@ static bool may_decide(struct datapath *dp, const struct tuple *t)
 	if (!dp->told_side && before_nat)
 		log_notice("SYNs are queued before NAT: records are kept by their inside tuple");
 	dp->told_side = dp->told_side || before_nat;
-	if (!before_nat || (s->policy == POLICY_UNIFY && s->clock.scope == SCOPE_DESTINATION))
+	if (!before_nat || decide_shares_clock(s->policy, s->clock.scope))
 		return true;
 	if (!dp->told_refusal)
 		log_err("SYNs are queued before NAT, where their external port is not known: %s "
@@ -92,17 +92,18 @@ static bool may_decide(struct datapath *dp, const struct tuple *t)
  * once it was answered in whatever way, it was confirmed, and conntrack tells whether it still is
  * (is_taken()).
  */
-static bool is_clash(const struct datapath *dp, const struct records_ref *ref, uint32_t isn,
-		     const struct datapath_packet *p, uint32_t now)
+static bool is_clash(const struct datapath *dp, const struct records_ref *ref,
+		     const struct handled *h)
 {
 	const uint32_t answers = RECORD_ANSWERED | RECORD_ESTABLISHED | RECORD_RESET |
 				 RECORD_FLOOR | RECORD_FIN_OUT;
 	const struct record *r = ref->record;
 
-	if (!r || r->isn == isn || !r->shift || r->state & answers ||
+	if (!r || r->isn == h->pkt->seq || !r->shift || r->state & answers ||
 	    dp->successions[ref->slot].refused)
 		return false;
-	return records_decided_ns(ref) >= p->empty_ns || ms_elapsed(now, r->syn_ms) < CLASH_MS;
+	return records_decided_ns(ref) >= h->packet->empty_ns ||
+	       ms_elapsed(h->now, r->syn_ms) < CLASH_MS;
 }
 
 /*
@@ -112,13 +113,12 @@ static bool is_clash(const struct datapath *dp, const struct records_ref *ref, u
  * loser leaves in the record. Before the verdict either may win: then the base that both have to be
  * above stays.
  */
-static uint32_t reached(const struct records_ref *ref, uint32_t isn,
-			const struct datapath_packet *p)
+static uint32_t reached(const struct records_ref *ref, const struct handled *h)
 {
 	const uint64_t decided_ns = records_decided_ns(ref);
 
-	if (ref->record->isn == isn || ref->record->shift || decided_ns == RECORDS_PENDING ||
-	    decided_ns < p->empty_ns)
+	if (ref->record->isn == h->pkt->seq || ref->record->shift ||
+	    decided_ns == RECORDS_PENDING || decided_ns < h->packet->empty_ns)
 		return 0;
 	return RECORD_ANSWERED;
 }
@@ -127,17 +127,17 @@ static uint32_t reached(const struct records_ref *ref, uint32_t isn,
  * NAT that has no free port left gives one of a live connection, and conntrack drops the SYN at its
  * confirm. As long as conntrack knows the tuple, the record is that of the connection there.
  */
-static bool is_taken(struct datapath *dp, const struct wire_packet *pkt,
-		     const struct datapath_packet *p)
+static bool is_taken(struct datapath *dp, const struct handled *h)
 {
+	const struct datapath_packet *p = h->packet;
 	struct records_ref ref;
 	bool open;
 
-	records_lock(dp->records, &pkt->tuple, &ref);
-	open = ref.record && ref.record->shift && ref.record->isn != pkt->seq &&
+	records_lock(dp->records, &h->pkt->tuple, &ref);
+	open = ref.record && ref.record->shift && ref.record->isn != h->pkt->seq &&
 	       record_is_open(ref.record);
 	records_unlock(&ref);
-	return open && p->alive && p->alive(p->alive_user, &pkt->tuple) == 1;
+	return open && p->knows && p->knows(p->knows_user, &h->pkt->tuple) == 1;
 }
 
 /*
@@ -176,51 +176,41 @@ static void extrapolate(struct record *r, uint32_t now)
 		r->last = RECORD_LAST(RECORD_LAST_TSVAL(r->last) + elapsed + JITTER_MS, now);
 }
 
-/* The record of a SYN that was decided. Returns false when there is no room for one. */
+/* Note that a SYN was decided with SHIFT. Returns false when there is no room for its record. */
 static bool record_syn(struct datapath *dp, struct records_ref *ref, struct record *r,
-		       const struct wire_packet *pkt, const struct inside *inside, uint32_t shift,
-		       uint32_t now, uint32_t hold_ms)
+		       uint32_t shift, const struct handled *h)
 {
+	const struct inside *inside = h->packet->inside;
 	struct record new;
 
 	if (r) {
-		if (connection_next(&dp->counting, r, pkt, inside, shift, now, hold_ms) < 0)
+		if (connection_next(&dp->counting, r, h->pkt, inside, shift, h->now,
+				    h->settings->hold_ms) < 0)
 			return false;
-		succession_next(&dp->successions[ref->slot], ref->record, pkt->seq);
+		succession_next(&dp->successions[ref->slot], ref->record, h->pkt->seq);
 		records_replace(ref, r);
 		return true;
 	}
-	connection_first(&new, pkt, inside, shift, now);
-	if (records_insert(ref, &pkt->tuple, &new) < 0) {
+	connection_first(&new, h->pkt, inside, shift, h->now);
+	if (records_insert(ref, &h->pkt->tuple, &new) < 0) {
 		count(&dp->counting, COUNTER_TABLE_FULL);
 		return false;
 	}
-	succession_first(&dp->successions[ref->slot], pkt->seq);
+	succession_first(&dp->successions[ref->slot], h->pkt->seq);
 	count(&dp->counting, COUNTER_RECORDS_CREATED);
 	if (shift)
 		count(&dp->counting, COUNTER_SHIFTS_STARTED);
 	return true;
 }
 
-/*
- * Decide on it and write that down. Returns its shift. R is a copy of the record, or NULL; DEST may
- * be NULL.
- */
-static uint32_t decide_syn(struct datapath *dp, struct records_ref *ref, struct record *r,
-			   struct destination *dest, const struct wire_packet *pkt,
-			   struct datapath_packet *p, const struct settings *set, uint32_t now)
+static struct decide_input input_of(const struct datapath *dp, const struct destination *dest,
+				    const struct handled *h)
 {
-	struct decide_input in = {
-		.isn = pkt->seq,
-		.tsval = pkt->tsval,
-		.now_ms = now,
-		.hold_ms = set->hold_ms,
-		.policy = set->policy,
-	};
-	struct decision d;
+	const struct decide_settings *set = h->settings;
+	struct decide_input in = decide_input_of(h->pkt, set->policy, set->hold_ms, h->now);
 	struct tuple t;
 
-	clock_tuple(dp, &pkt->tuple, &t);
+	clock_tuple(dp, &h->pkt->tuple, &t);
 	if (set->policy == POLICY_UNIFY)
 		decide_set_clock(&in, &set->clock, &t, dest);
 	/*
@@ -229,95 +219,122 @@ static uint32_t decide_syn(struct datapath *dp, struct records_ref *ref, struct 
 	 */
 	if (dp->foreign_rules && in.have_high && !ts_after(in.clock, in.high + STEP_MS - 1))
 		in.clock = in.high + STEP_MS;
+	return in;
+}
+
+/*
+ * Decide on it and write that down. Returns its shift. R is a copy of the record, or NULL; DEST is
+ * NULL where destinations have no clocks, and when there is no room for one more.
+ */
+static uint32_t decide_syn(struct datapath *dp, struct records_ref *ref, struct record *r,
+			   struct destination *dest, const struct handled *h)
+{
+	const struct decide_input in = input_of(dp, dest, h);
+	struct decision d;
+
 	if (r && !decide_is_retransmit(r, &in))
-		extrapolate(r, now);
+		extrapolate(r, h->now);
 	d = decide(r, &in);
 	if (d.kind == DECISION_RETRANSMIT) {
-		connection_syn_again(&dp->counting, r, pkt, now);
+		connection_syn_again(&dp->counting, r, h->pkt, h->now);
 		records_replace(ref, r);
-	} else if (!record_syn(dp, ref, r, pkt, p->inside, d.shift, now, set->hold_ms)) {
+	} else if (!record_syn(dp, ref, r, d.shift, h)) {
 		d.shift = 0;
 	} else {
 		records_set_decided_ns(dp->records, ref->slot, RECORDS_PENDING);
-		p->has_ticket = true;
-		p->ticket = ref->slot;
+		h->verdict->has_slot = true;
+		h->verdict->slot = ref->slot;
 	}
-	if (dest) {
-		dest->syns++;
-		dest->shifted += d.shift != 0;
-		if (set->policy == POLICY_UNIFY && set->clock.scope == SCOPE_DESTINATION)
-			destination_advance(dest, pkt->tsval + d.shift, now);
-	}
+	destination_advance(dest, h->pkt->tsval + d.shift, h->now);
 	return d.shift;
 }
 
-/* With the tuple locked. Returns its shift, 0 when it leaves as it came. */
-static uint32_t handle_syn(struct datapath *dp, struct records_ref *ref,
-			   const struct wire_packet *pkt, struct datapath_packet *p,
-			   const struct settings *set, uint32_t now, bool *ret_clash)
+/* As decide_syn(), with the destination's clock where it has one. */
+static uint32_t decide_with_clock(struct datapath *dp, struct records_ref *ref, struct record *r,
+				  const struct handled *h)
 {
-	enum pass_reason why = decide_pass_reason(pkt);
-	struct record copy, *r = ref->record ? &copy : NULL;
 	struct destination_key k;
 	struct tuple t;
 	uint32_t shift;
 
-	*ret_clash = is_clash(dp, ref, pkt->seq, p, now);
+	if (!decide_shares_clock(h->settings->policy, h->settings->clock.scope))
+		return decide_syn(dp, ref, r, NULL, h);
+	clock_tuple(dp, &h->pkt->tuple, &t);
+	destination_of(&t, &k);
+	shift = decide_syn(dp, ref, r, records_destination_lock(dp->records, &k, true), h);
+	records_destination_unlock(dp->records);
+	return shift;
+}
+
+/* With the tuple locked. Returns its shift, 0 when it leaves as it came. */
+static uint32_t handle_syn(struct datapath *dp, struct records_ref *ref, const struct handled *h,
+			   bool *ret_clash)
+{
+	enum pass_reason why = decide_pass_reason(h->pkt);
+	struct record copy, *r = ref->record ? &copy : NULL;
+	uint32_t shift;
+
+	*ret_clash = is_clash(dp, ref, h);
 	if (*ret_clash) {
 		count_clash(dp);
 		return 0;
 	}
 	if (r) {
 		copy = *ref->record;
-		copy.state |= reached(ref, pkt->seq, p);
+		copy.state |= reached(ref, h);
 	}
 	if (why != PASS_NONE) {
-		connection_pass_syn(&dp->counting, r, pkt, why, now, set->hold_ms);
+		connection_pass_syn(&dp->counting, r, h->pkt, why, h->now, h->settings->hold_ms);
 		if (r) {
-			succession_next(&dp->successions[ref->slot], ref->record, pkt->seq);
+			succession_next(&dp->successions[ref->slot], ref->record, h->pkt->seq);
 			records_replace(ref, r);
 		}
 		return 0;
 	}
-	clock_tuple(dp, &pkt->tuple, &t);
-	destination_of(&t, &k);
-	shift = decide_syn(dp, ref, r, records_destination_lock(dp->records, &k, true), pkt, p, set,
-			   now);
-	records_destination_unlock(dp->records);
+	shift = decide_with_clock(dp, ref, r, h);
 	count(&dp->counting, shift ? COUNTER_SYN_SHIFTED : COUNTER_SYN_PASSED);
 	return shift;
 }
 
-int datapath_queue_syn(struct datapath *dp, const struct wire_packet *pkt,
-		       struct datapath_packet *p)
+/* Does its source count as translated? Else it passes, and is counted. */
+static bool is_ours(struct datapath *dp, const struct handled *h)
 {
-	uint32_t now = (uint32_t)boot_ms(), shift;
-	struct settings set;
-	struct records_ref ref;
-	bool may, clash;
+	const struct datapath_packet *p = h->packet;
+	bool may;
 
 	pthread_mutex_lock(&dp->lock);
-	set = dp->settings;
-	may = may_decide(dp, &pkt->tuple);
+	may = may_decide(dp, &h->pkt->tuple);
 	pthread_mutex_unlock(&dp->lock);
-	if (!may || (p->untranslated && !dp->foreign_rules) || p->cut) {
-		count(&dp->counting,
-		      p->cut ? COUNTER_PASSED_BAD_PACKET : COUNTER_PASSED_NO_MAPPING);
-		return 0;
-	}
+	if (may && !(p->untranslated && !dp->foreign_rules) && !p->cut)
+		return true;
+	count(&dp->counting, p->cut ? COUNTER_PASSED_BAD_PACKET : COUNTER_PASSED_NO_MAPPING);
+	return false;
+}
+
+void datapath_queue_syn(struct datapath *dp, const struct handled *h)
+{
+	const struct datapath_packet *p = h->packet;
+	struct records_ref ref;
+	uint32_t shift;
+	bool clash;
+
+	h->verdict->mark = DATAPATH_MARK_UNSHIFTED;
+	if (!is_ours(dp, h))
+		return;
 	count(&dp->counting, COUNTER_SYN_SEEN);
-	if (is_taken(dp, pkt, p)) {
+	if (is_taken(dp, h)) {
 		count_clash(dp);
-		return 0;
+		return;
 	}
-	records_lock(dp->records, &pkt->tuple, &ref);
-	shift = handle_syn(dp, &ref, pkt, p, &set, now, &clash);
+	records_lock(dp->records, &h->pkt->tuple, &ref);
+	shift = handle_syn(dp, &ref, h, &clash);
 	records_unlock(&ref);
 	if (clash)
 		await_verdict(&ref);
-	p->shifted = shift != 0;
-	if (!rewrite_shift(p->data, p->len, pkt, DIRECTION_OUT, shift))
-		return 0;
+	if (shift)
+		h->verdict->mark = DATAPATH_MARK_SHIFTED;
+	if (!rewrite_shift(p->data, p->len, h->pkt, DIRECTION_OUT, shift))
+		return;
+	h->verdict->changed = true;
 	count(&dp->counting, COUNTER_SEGMENTS_SHIFTED_OUT);
-	return 1;
 }

@@ -28,7 +28,7 @@ struct guardian_heartbeats *guardian_heartbeats_new(void)
 static bool is_late(const struct guardian_heartbeats *beats, size_t i)
 {
 	/* the daemon may be ahead: see guardian_start() */
-	return boot_ms() > atomic_load(&beats->alive_ms[i]) + GUARDIAN_LATE_MS;
+	return boot_ms() > atomic_load(&beats->beat_ms[i]) + GUARDIAN_LATE_MS;
 }
 
 static void guard(const struct guardian_queue *queues, size_t n, struct guardian_heartbeats *beats)
@@ -73,7 +73,7 @@ pid_t guardian_start(const struct guardian_queue *queues, size_t n,
 	sigset_t none;
 
 	for (size_t i = 0; i < n; i++)
-		atomic_store(&beats->alive_ms[i], boot_ms() + patience_ms);
+		atomic_store(&beats->beat_ms[i], boot_ms() + patience_ms);
 	pid = fork();
 	if (pid != 0)
 		return pid < 0 ? -errno : pid;

@@ -23,7 +23,7 @@
  * clock.
  */
 struct guardian_heartbeats {
-	atomic_uint_fast64_t alive_ms[GUARDIAN_QUEUES_MAX];
+	atomic_uint_fast64_t beat_ms[GUARDIAN_QUEUES_MAX];
 	atomic_uint_fast64_t accepted[GUARDIAN_QUEUES_MAX]; /* by the guardian */
 };
 

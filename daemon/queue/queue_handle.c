@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * queue_handle.c - decide on a packet and propose, then one verdict for all of a batch; or, where
- * the datapath applies shifts by itself, one for each packet, which carries the packet if it was
- * changed.
+ * queue_handle.c - a packet goes to the datapath, and its verdict to the kernel: at once, with the
+ * packet if it was changed, or by one verdict for all of a batch.
  */
 #include <errno.h>
 #include <string.h>
@@ -26,42 +25,6 @@ void queue_on_error(struct queue_worker *w, int error)
 			log_warn("queue %u: the kernel refused a verdict: %s", w->cfg.num,
 				 strerror(-error));
 	}
-}
-
-/*
- * Decide on a SYN and leave the decision for the datapath. What cannot be decided here (no
- * translation known, options that forbid a shift, an error of the map) simply has no proposal: the
- * datapath counts it and lets it pass.
- */
-static void decide_syn(struct queue_worker *w, const struct queue_packet *q)
-{
-	const struct queue_worker_config *cfg = &w->cfg;
-	struct wire_packet pkt;
-	struct record rec;
-	struct decide_input in;
-	struct decision d;
-	int r;
-
-	if (!q->len || packet_parse(q->data, q->len, &pkt) != WIRE_TCP || !wire_is_syn(&pkt) ||
-	    decide_pass_reason(&pkt) != PASS_NONE || (q->has_mapping && !q->translated))
-		return;
-	in = (struct decide_input){
-		.isn = pkt.seq,
-		.tsval = pkt.tsval,
-		.now_ms = (uint32_t)boot_ms(),
-		.hold_ms = atomic_load_explicit(&cfg->policy->hold_ms, memory_order_relaxed),
-		.policy = atomic_load_explicit(&cfg->policy->policy, memory_order_relaxed),
-	};
-	if (in.policy == POLICY_UNIFY)
-		cfg->ops->set_clock(cfg->datapath, &pkt.tuple, &in);
-	r = cfg->ops->lookup(cfg->datapath, &pkt.tuple, &rec);
-	if (r < 0 && r != -ENOENT)
-		return;
-	d = decide(r < 0 ? NULL : &rec, &in);
-	if (d.kind == DECISION_RETRANSMIT)
-		return; /* the record has its shift */
-	cfg->ops->propose(cfg->datapath, &pkt.tuple, in.isn, d.shift,
-			  q->has_mapping ? &q->inside : NULL, in.now_ms);
 }
 
 static void accept_packets(struct queue_worker *w, uint32_t id, bool up_to)
@@ -98,87 +61,84 @@ static bool is_repeated(const struct queue_worker *w, const struct queue_packet 
 	       (q->mark & w->cfg.mark_mask) == w->cfg.mark_mask;
 }
 
-static void set_verdict_mark(const struct queue_worker *w, const struct queue_packet *q,
-			     bool shifted, struct queue_verdict *v)
+static void set_mark(const struct queue_worker *w, const struct queue_packet *q,
+		     enum datapath_mark mark, struct queue_verdict *v)
 {
 	const uint32_t mask = w->cfg.mark_mask;
 
-	v->mark = shifted ? q->mark | mask : q->mark & ~mask;
+	if (mark == DATAPATH_MARK_KEEP)
+		return;
+	v->mark = mark == DATAPATH_MARK_SHIFTED ? q->mark | mask : q->mark & ~mask;
 	v->set_mark = v->mark != q->mark;
-	v->repeat = shifted && w->cfg.repeat;
+	v->repeat = mark == DATAPATH_MARK_SHIFTED && w->cfg.repeat;
 }
 
-static int is_alive(void *user, const struct tuple *t)
+static int conntrack_knows_it(void *user, const struct tuple *t)
 {
 	struct queue_worker *w = user;
 	int r;
 
-	pthread_mutex_lock(&w->alive_lock);
-	r = w->cfg.alive(w->cfg.alive_user, t);
-	pthread_mutex_unlock(&w->alive_lock);
+	pthread_mutex_lock(&w->knows_lock);
+	r = w->cfg.knows(w->cfg.knows_user, t);
+	pthread_mutex_unlock(&w->knows_lock);
 	return r;
 }
 
-/*
- * A destination has one clock: to a server that compares across tuples, SYNs must leave in the
- * order in which they were decided.
- */
-static bool keeps_order(const struct queue_worker *w)
+static struct datapath_packet to_datapath(struct queue_worker *w, const struct queue_reader *rd,
+					  const struct queue_packet *q)
 {
-	return w->cfg.kind == QUEUE_SYNS &&
-	       atomic_load_explicit(&w->cfg.policy->policy, memory_order_relaxed) == POLICY_UNIFY;
-}
-
-static void apply_packet(struct queue_worker *w, struct queue_reader *rd,
-			 const struct queue_packet *q)
-{
-	const struct queue_worker_config *cfg = &w->cfg;
-	struct queue_verdict v = { .id = q->id };
-	struct datapath_packet p = {
+	return (struct datapath_packet){
 		.data = q->data,
 		.len = q->len,
 		.outbound = q->outbound,
 		.cut = q->cut,
 		.partial = q->partial,
-		.unmarked = cfg->kind == QUEUE_SYNS,
+		.unmarked = w->cfg.kind == QUEUE_SYNS,
 		.untranslated = q->has_mapping && !q->translated,
 		.inside = q->has_mapping ? &q->inside : NULL,
 		.empty_ns = rd->empty_ns,
-		.alive = cfg->alive ? is_alive : NULL,
-		.alive_user = w,
+		.knows = w->cfg.knows ? conntrack_knows_it : NULL,
+		.knows_user = w,
 	};
-	const bool in_order = keeps_order(w);
+}
+
+static void send_verdict(struct queue_worker *w, struct queue_reader *rd,
+			 const struct queue_packet *q, const struct datapath_verdict *d)
+{
+	struct queue_verdict v = { .id = q->id, .drop = d->drop };
 	int r;
 
-	if (in_order)
-		pthread_mutex_lock(&w->order_lock);
-	if (q->len && !is_repeated(w, q)) {
-		if (cfg->ops->apply(cfg->datapath, &p)) {
-			v.data = q->data;
-			v.len = (uint32_t)packet_ip_length(q->data, q->len);
-		}
-		v.drop = p.drop;
-		if (p.syn || p.adopted)
-			set_verdict_mark(w, q, p.shifted, &v);
+	if (d->changed) {
+		v.data = q->data;
+		v.len = (uint32_t)packet_ip_length(q->data, q->len);
 	}
-	r = queue_send_verdict(w->nl, cfg->num, &v, rd->verdict, w->message_size);
+	set_mark(w, q, d->mark, &v);
+	r = queue_send_verdict(w->nl, w->cfg.num, &v, rd->verdict, w->message_size);
 	if (r < 0)
 		queue_on_error(w, r);
 	queue_count(w, COUNTER_VERDICTS, 1);
-	if (p.has_ticket)
-		cfg->ops->decided(cfg->datapath, &p);
-	if (in_order)
-		pthread_mutex_unlock(&w->order_lock);
+}
+
+static void hold_for_batch(struct queue_worker *w, struct queue_reader *rd, uint32_t id)
+{
+	if (rd->n == QUEUE_BATCH) /* a message holds one packet; should it ever hold more */
+		queue_handle_verdicts(w, rd);
+	rd->ids[rd->n++] = id;
 }
 
 void queue_handle(struct queue_worker *w, struct queue_reader *rd, const struct queue_packet *q)
 {
-	if (w->cfg.ops->apply) {
-		apply_packet(w, rd, q);
+	const struct datapath_packet p = to_datapath(w, rd, q);
+	const bool handled = q->len && !is_repeated(w, q);
+	struct datapath_verdict v = { 0 };
+
+	if (handled)
+		w->cfg.ops->handle(w->cfg.datapath, &p, &v);
+	if (v.shared) {
+		hold_for_batch(w, rd, q->id);
 		return;
 	}
-	decide_syn(w, q);
-	if (rd->n == QUEUE_BATCH) /* a message holds one packet; should it ever hold more */
-		queue_handle_verdicts(w, rd);
-	rd->ids[rd->n++] = q->id;
+	send_verdict(w, rd, q, &v);
+	if (handled)
+		w->cfg.ops->sent(w->cfg.datapath, &v);
 }

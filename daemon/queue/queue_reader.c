@@ -132,7 +132,7 @@ static bool handle_batch(struct queue_worker *w, struct queue_reader *rd)
 	uint64_t now_ns = boot_ns();
 	int n;
 
-	atomic_store_explicit(w->alive_ms, now_ns / 1000000, memory_order_relaxed);
+	atomic_store_explicit(w->beat_ms, now_ns / 1000000, memory_order_relaxed);
 	atomic_fetch_add(&w->busy, 1);
 	/*
 	 * before it reads: what another reader finds empty after that says nothing about what this
@@ -208,15 +208,12 @@ static void become_nice(struct queue_worker *w)
 
 static void read_queue(struct queue_worker *w, struct queue_reader *rd)
 {
-	/*
-	 * where shifts are applied here, a queue is read until it is seen to be empty: what comes
-	 * then did not wait before
-	 */
-	const int batches = w->cfg.ops->apply ? BATCHES : 1;
+	/* a packet that comes after the queue was seen empty did not wait with those before it */
+	const int batches = w->cfg.rewrites ? BATCHES : 1;
 	bool there;
 
 	while (wait_for_packets(w, rd, &there)) {
-		atomic_store_explicit(w->alive_ms, boot_ms(), memory_order_relaxed);
+		atomic_store_explicit(w->beat_ms, boot_ms(), memory_order_relaxed);
 		for (int i = 0; there && i < batches && handle_batch(w, rd); i++)
 			;
 	}

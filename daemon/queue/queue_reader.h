@@ -41,9 +41,8 @@ struct queue_worker {
 	bool has_mapping;
 	atomic_bool realtime;
 	atomic_uint_fast64_t empty_ns; /* boot clock: nothing waited then */
-	pthread_mutex_t alive_lock;    /* of cfg.alive */
-	pthread_mutex_t order_lock;    /* see keeps_order() */
-	atomic_uint_fast64_t *alive_ms;
+	pthread_mutex_t knows_lock;    /* of cfg.knows */
+	atomic_uint_fast64_t *beat_ms;
 	atomic_uint_fast64_t counters[COUNTER_COUNT];
 	struct queue_ids ids;
 	struct log_limit overruns, refusals;
@@ -75,8 +74,8 @@ static inline void queue_count(struct queue_worker *w, enum counter c, uint64_t 
 /* A message or a verdict that the kernel or we did not take: ERROR is -errno. Counted or told. */
 void queue_on_error(struct queue_worker *w, int error);
 /*
- * Decide on a packet; its verdict comes with queue_handle_verdicts(). Where the datapath applies
- * shifts by itself, the packet gets its verdict here.
+ * Hand a packet to the datapath, and send its verdict; one that may be shared comes with
+ * queue_handle_verdicts().
  */
 void queue_handle(struct queue_worker *w, struct queue_reader *rd, const struct queue_packet *q);
 /* Verdicts for all packets that the reader holds. */

@@ -16,7 +16,7 @@
 static struct queue_options options_of(const struct queue_worker_config *cfg)
 {
 	return (struct queue_options){
-		.copy_range = cfg->ops->apply ? QUEUE_WHOLE : QUEUE_HEADERS,
+		.copy_range = cfg->rewrites ? QUEUE_WHOLE : QUEUE_HEADERS,
 		.fail_open = cfg->kind == QUEUE_SYNS,
 		.merged = cfg->kind != QUEUE_SYNS,
 	};
@@ -42,14 +42,12 @@ int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config
 			  ~(size_t)7; /* the next message is aligned, too */
 	pthread_mutex_init(&w->ids.lock, NULL);
 	atomic_init(&w->realtime, cfg->kind == QUEUE_SYNS);
-	mutex_init_inheriting(&w->alive_lock);
-	mutex_init_inheriting(&w->order_lock);
+	mutex_init_inheriting(&w->knows_lock);
 	w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	r = w->stop_fd < 0 ? -errno : take_or_open(w, &opt);
 	if (r < 0) {
 		close_fd(&w->stop_fd);
-		pthread_mutex_destroy(&w->alive_lock);
-		pthread_mutex_destroy(&w->order_lock);
+		pthread_mutex_destroy(&w->knows_lock);
 		free(w);
 		return r;
 	}
@@ -62,11 +60,11 @@ struct guardian_queue queue_worker_queue(const struct queue_worker *w)
 	return (struct guardian_queue){ .nl = w->nl, .num = w->cfg.num };
 }
 
-int queue_worker_start(struct queue_worker *w, atomic_uint_fast64_t *alive_ms)
+int queue_worker_start(struct queue_worker *w, atomic_uint_fast64_t *beat_ms)
 {
 	const unsigned int readers = w->cfg.kind == QUEUE_SYNS ? QUEUE_READERS_MAX : 1;
 
-	w->alive_ms = alive_ms;
+	w->beat_ms = beat_ms;
 	while (w->n_readers < readers) {
 		struct queue_reader *rd = NULL;
 		int r = queue_reader_new(&rd, w);
@@ -114,8 +112,7 @@ void queue_worker_stop(struct queue_worker *w, bool drain)
 		queue_accept_waiting(w->nl, w->cfg.num, QUEUE_MAXLEN);
 	mnl_socket_close(w->nl);
 	close(w->stop_fd);
-	pthread_mutex_destroy(&w->alive_lock);
-	pthread_mutex_destroy(&w->order_lock);
+	pthread_mutex_destroy(&w->knows_lock);
 	free(w);
 }
 

@@ -13,12 +13,6 @@
 #include "guardian.h"
 #include "kept_queues.h"
 
-/* What a reload changes under running workers. */
-struct queue_policy {
-	atomic_uint hold_ms;
-	atomic_uint policy; /* enum policy */
-};
-
 enum queue_kind {
 	QUEUE_SYNS, /* lets pass what it cannot handle; at real-time priority */
 	/* of shifted connections, which unshifted segments would break: dropped when it cannot, for
@@ -32,19 +26,20 @@ struct queue_worker_config {
 	uint16_t index, total;
 	enum queue_kind kind;
 	/*
-	 * of packet marks: set on shifted SYNs and their like, for the rules to mark the
-	 * connection. With ops->apply alone
+	 * the datapath rewrites packets: they are copied whole, and a queue is read until it is
+	 * seen to be empty
 	 */
+	bool rewrites;
+	/* of packet marks, by which a verdict tells the rules whether the connection is shifted */
 	uint32_t mark_mask;
-	/* the rules that look at it are in the chain that queues, before those that queue */
+	/* the rules that look at the mark are in the chain that queues, before those that queue */
 	bool repeat;
 	struct kept_queues *kept; /* from a daemon before us, to take the queue over; or NULL */
 	const struct datapath_ops *ops;
 	struct datapath *datapath;
-	const struct queue_policy *policy;
 	/* for this worker alone, which calls it from one thread at a time; or NULL */
-	datapath_alive_fn *alive;
-	void *alive_user;
+	datapath_knows_fn *knows;
+	void *knows_user;
 };
 
 struct queue_worker;
@@ -60,10 +55,10 @@ int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config
 struct guardian_queue queue_worker_queue(const struct queue_worker *w);
 
 /*
- * Start the threads, which take SCHED_FIFO where they may, and say that they run in *ALIVE_MS,
+ * Start the threads, which take SCHED_FIFO where they may, and write the time to *BEAT_MS
  * several times a second. Returns 0 or -errno.
  */
-int queue_worker_start(struct queue_worker *w, atomic_uint_fast64_t *alive_ms);
+int queue_worker_start(struct queue_worker *w, atomic_uint_fast64_t *beat_ms);
 
 /*
  * Let the service manager keep the queue, or not any more; nothing for QUEUE_SEGMENTS. Returns 0 or

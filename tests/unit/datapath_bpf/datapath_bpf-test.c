@@ -80,22 +80,34 @@ static void put(uint16_t port, struct record r)
 	assert_int_equal(datapath_bpf.restore(datapath, &t, &r), 0);
 }
 
+static int open_records(void)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/records-%d", pin_dir, RECORD_VERSION);
+	fd = bpf_obj_get(path);
+	assert_true(fd >= 0);
+	return fd;
+}
+
 static bool exists(uint16_t port)
 {
+	_cleanup_close_ int records = open_records();
 	const struct tuple t = tuple_of(port);
 	struct record r;
 
-	return datapath_bpf.lookup(datapath, &t, &r) == 0;
+	return bpf_map_lookup_elem(records, &t, &r) == 0;
 }
 
 /* A whole round. Returns how many records it removed. */
-static uint32_t sweep(datapath_alive_fn *alive, void *user)
+static uint32_t sweep(datapath_knows_fn *knows, void *user)
 {
 	struct datapath_sweep s = { 0 };
 	uint32_t removed = 0;
 
 	while (!s.complete) {
-		assert_int_equal(datapath_bpf.sweep(datapath, HOLD_MS, 1, alive, user, &s), 0);
+		assert_int_equal(datapath_bpf.sweep(datapath, HOLD_MS, 1, knows, user, &s), 0);
 		removed += s.removed;
 	}
 	return removed;
@@ -156,13 +168,9 @@ static int stop_for_a_while(void *user, const struct tuple *t)
 
 static void test_sweep_that_is_stopped(void **state)
 {
-	_cleanup_close_ int records = -1;
-	char path[128];
+	_cleanup_close_ int records = open_records();
 
 	(void)state;
-	snprintf(path, sizeof(path), "%s/records-%d", pin_dir, RECORD_VERSION);
-	records = bpf_obj_get(path);
-	assert_true(records >= 0);
 	/* whichever the table has first, both are read before the question is asked */
 	put(1, record_of(OPEN | RECORD_LIVE, 7, HOLD_MS + 10000));
 	put(2, record_of(0, 0, HOLD_MS + 10000));
@@ -181,8 +189,7 @@ int main(void)
 	snprintf(pin_dir, sizeof(pin_dir), "/sys/fs/bpf/tsnatd-unit-%d", (int)getpid());
 	config = (struct datapath_config){ .pin_dir = pin_dir,
 					   .runtime_dir = "/nonexistent",
-					   .records = 1000,
-					   .hold_ms = HOLD_MS };
+					   .records = 1000 };
 	r = open_datapath();
 	if (r == -EPERM || r == -EOPNOTSUPP || r == -EROFS) {
 		printf("ok 1 - the bpf datapath # SKIP may not be opened\n");

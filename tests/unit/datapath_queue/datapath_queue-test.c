@@ -30,19 +30,19 @@
 
 static char dir[64];
 static struct datapath *dp;
+static struct record found; /* by record() */
 
 static int begin(void **state)
 {
-	struct datapath_config cfg = {
-		.runtime_dir = dir, .records = 64, .hold_ms = HOLD_MS, .policy = POLICY_REPAIR
-	};
+	const struct datapath_config cfg = { .runtime_dir = dir, .records = 64 };
+	const struct decide_settings set = { .policy = POLICY_REPAIR, .hold_ms = HOLD_MS };
 	const char *error;
 
 	(void)state;
 	strcpy(dir, "/tmp/datapath-queue-test.XXXXXX");
 	assert_non_null(mkdtemp(dir));
 	assert_int_equal(datapath_queue.open(&dp, &cfg, &error), 0);
-	assert_int_equal(datapath_queue.configure(dp, &cfg, true), 0);
+	assert_int_equal(datapath_queue.configure(dp, &set, true), 0);
 	return 0;
 }
 
@@ -94,26 +94,37 @@ static bool checksum_is_right(const uint8_t *p)
 	return memcmp(copy, p, LEN) == 0;
 }
 
-/* What is added to its TSval. It waited in the queue of segments of shifted connections. */
+/* The packet goes in, its verdict comes out and is sent at once. */
+static struct datapath_verdict handle(const struct datapath_packet *d)
+{
+	struct datapath_verdict v = { 0 };
+
+	datapath_queue.handle(dp, d, &v);
+	assert_false(v.shared);
+	datapath_queue.sent(dp, &v);
+	return v;
+}
+
+/* The shift of an outbound segment of a shifted connection. */
 static uint32_t out(uint16_t flags, uint32_t seq, uint32_t ack, uint32_t tsval)
 {
 	uint8_t p[LEN];
 	struct datapath_packet d = { .data = p, .len = LEN, .outbound = true };
 
 	make(p, true, flags, seq, ack, tsval, 7);
-	datapath_queue.apply(dp, &d);
+	handle(&d);
 	assert_true(checksum_is_right(p));
 	return wire_get32(p + 44) - tsval;
 }
 
-/* What is taken from its TSecr. */
+/* The shift that an inbound segment of a shifted connection loses. */
 static uint32_t in(uint16_t flags, uint32_t seq, uint32_t ack, uint32_t tsecr)
 {
 	uint8_t p[LEN];
 	struct datapath_packet d = { .data = p, .len = LEN };
 
 	make(p, false, flags, seq, ack, 9, tsecr);
-	datapath_queue.apply(dp, &d);
+	handle(&d);
 	assert_true(checksum_is_right(p));
 	return tsecr - wire_get32(p + 48);
 }
@@ -125,13 +136,15 @@ static uint32_t syn_when(uint32_t isn, uint32_t tsval, uint64_t empty_ns, bool v
 	struct datapath_packet d = {
 		.data = p, .len = LEN, .outbound = true, .unmarked = true, .empty_ns = empty_ns
 	};
+	struct datapath_verdict v = { 0 };
 
 	make(p, true, SYN, isn, 0, tsval, 0);
-	datapath_queue.apply(dp, &d);
-	assert_true(d.syn && checksum_is_right(p));
-	assert_int_equal(d.shifted, wire_get32(p + 44) != tsval);
-	if (d.has_ticket && verdict)
-		datapath_queue.decided(dp, &d);
+	datapath_queue.handle(dp, &d, &v);
+	assert_true(checksum_is_right(p));
+	assert_int_equal(v.mark, wire_get32(p + 44) != tsval ? DATAPATH_MARK_SHIFTED
+							     : DATAPATH_MARK_UNSHIFTED);
+	if (verdict)
+		datapath_queue.sent(dp, &v);
 	return wire_get32(p + 44) - tsval;
 }
 
@@ -149,8 +162,17 @@ static void first_connection(void)
 
 	assert_int_equal(syn(100, HIGH), 0);
 	make(p, true, FIN | ACK, 200, 5, HIGH + 3, 7);
-	assert_int_equal(datapath_queue.apply(dp, &d), 0);
-	assert_false(d.shifted);
+	assert_false(handle(&d).changed);
+}
+
+static int take_record(void *user, const struct tuple *t, const struct record *r)
+{
+	const struct tuple *want = user;
+
+	if (memcmp(t, want, sizeof(*t)) != 0)
+		return 0;
+	found = *r;
+	return 1;
 }
 
 static struct record record(void)
@@ -159,10 +181,9 @@ static struct record record(void)
 			   .dst = { [10] = 0xff, 0xff, 198, 51, 100, 1 },
 			   .sport_be = htons(40000),
 			   .dport_be = htons(80) };
-	struct record r;
 
-	assert_int_equal(datapath_queue.lookup(dp, &t, &r), 0);
-	return r;
+	assert_int_equal(datapath_queue.each(dp, take_record, &t), 1);
+	return found;
 }
 
 static uint64_t counter(enum counter which)
@@ -315,6 +336,7 @@ static void test_lost_mark(void **state)
 {
 	uint8_t p[LEN];
 	struct datapath_packet d = { .data = p, .len = LEN, .outbound = true, .unmarked = true };
+	struct datapath_verdict v;
 	uint32_t shift;
 
 	(void)state;
@@ -323,14 +345,16 @@ static void test_lost_mark(void **state)
 	in(SYN | ACK, 90000, 5001, 1000 + shift);
 	out(ACK, 5001, 90001, 1001);
 	make(p, true, ACK, 5101, 90001, 1002, 7);
-	assert_int_equal(datapath_queue.apply(dp, &d), 1);
-	assert_true(d.adopted && d.shifted);
+	v = handle(&d);
+	assert_true(v.changed);
+	assert_int_equal(v.mark, DATAPATH_MARK_SHIFTED);
 	assert_int_equal(wire_get32(p + 44), 1002 + shift);
 	make(p, true, ACK, 3000000000u, 90001, 1002, 7);
-	assert_int_equal(datapath_queue.apply(dp, &d), 0);
-	assert_false(d.adopted || d.shifted);
+	v = handle(&d);
+	assert_false(v.changed);
+	assert_int_equal(v.mark, DATAPATH_MARK_KEEP);
 	make(p, true, ACK, 5101, 3000000000u, 1002, 7);
-	assert_int_equal(datapath_queue.apply(dp, &d), 0);
+	assert_false(handle(&d).changed);
 	assert_int_equal(counter(COUNTER_MARKS_RESTORED), 1);
 }
 
@@ -367,7 +391,7 @@ static void test_partial(void **state)
 	make(p, true, ACK, 5001, 90001, 1001, 7);
 	p[36] = 0x12;
 	p[37] = 0x34;
-	assert_int_equal(datapath_queue.apply(dp, &d), 1);
+	assert_true(handle(&d).changed);
 	assert_true(checksum_is_right(p));
 	assert_int_equal(wire_get32(p + 44), 1001 + shift);
 }
@@ -377,13 +401,14 @@ static void test_cut(void **state)
 {
 	uint8_t p[LEN];
 	struct datapath_packet d = { .data = p, .len = LEN, .outbound = true, .cut = true };
+	struct datapath_verdict v;
 
 	(void)state;
 	first_connection();
 	in(SYN | ACK, 90000, 5001, 1000 + syn(5000, 1000));
 	make(p, true, ACK, 5001, 90001, 1001, 7);
-	assert_int_equal(datapath_queue.apply(dp, &d), 0);
-	assert_true(d.drop);
+	v = handle(&d);
+	assert_true(v.drop && !v.changed);
 	assert_int_equal(counter(COUNTER_REWRITE_FAILED), 1);
 }
 
