@@ -49,7 +49,7 @@ $(B)/tsnat.bpf.o: daemon/datapath_bpf/tsnat.bpf.c Makefile
 $(B)/tsnat.skel.h: $(B)/tsnat.bpf.o
 	$(BPFTOOL) gen skeleton $< name tsnat_bpf >$@.new && mv $@.new $@
 
-$(B)/datapath_bpf/datapath_bpf.o $(B)/datapath_bpf/programs.o: $(B)/tsnat.skel.h
+$(patsubst %,$(B)/%.o,$(filter datapath_bpf/%,$(SOURCES))): | $(B)/tsnat.skel.h
 
 # ---- tests ----
 
