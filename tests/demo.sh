@@ -1,15 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# demo.sh - the main job on real traffic: what reused ports cost behind a NAT, and what tsnatd does about it.
+# demo.sh - the main job on real traffic: the price of reused ports behind a NAT, without tsnatd
+# and with it.
 #
-# Every row runs in namespaces of its own, because the server's TIME_WAITs would leak from one into the next, and is measured
-# after each external port has been used once. The table goes to stdout, progress to stderr. Exits 1 when connections through tsnatd are
-# still refused (more than 0.1 % of them).
+# Two clients come first, because a gateway has many. Every row runs in namespaces of its own: the
+# server's TIME_WAITs would leak from one row into the next. A row is measured after each external
+# port has been used once.
+#
+# The table goes to stdout, progress to stderr. Exits 1 when connections through tsnatd are still
+# refused (more than 0.1 % of them).
 
 . "$(dirname "$0")/netns/lib.sh"
 
 SECONDS_PER_ROW=5
-BAR=20
+BAR=16
 rows=()
 worst=0
 
@@ -66,27 +70,29 @@ table() {
 		IFS='|' read -r label rate _ <<<"$row"
 		[ "${rate:-0}" -le $max ] || max=$rate
 	done
-	printf '%-30s %10s %*s %11s %8s %8s %7s\n' '' '' $BAR '' '' refused SYNs '' | sed 's/ *$//'
-	printf '%-30s %10s %*s %11s %8s %8s %7s\n' '' requests/s $BAR '' connections SYNs resent resets
+	printf '%-30s %10s %*s %11s %7s %6s %6s\n' '' '' $BAR '' '' refused SYNs '' | sed 's/ *$//'
+	printf '%-30s %10s %*s %11s %7s %6s %6s\n' '' requests/s $BAR '' connections SYNs resent resets
 	for row in "${rows[@]}"; do
 		IFS='|' read -r label rate sent refusals again resets <<<"$row"
 		if [ -z "$rate" ]; then
 			printf '\n%s\n' "$label"
 			continue
 		fi
-		printf '%-30s %10d %s %11d %8d %8d %7d\n' "$label" "$rate" "$(bar "$rate" $max)" "$sent" "$refusals" "$again" "$resets"
+		printf '%-30s %10d %s %11d %7d %6d %6d\n' "$label" "$rate" "$(bar "$rate" $max)" \
+			"$sent" "$refusals" "$again" "$resets"
 	done
 }
 
-# fixed CLIENTS: the sentence about the last rows: plain, random, queue, kernel
+# fixed TEXT: the sentence about the last five rows, --random-fully -> tsnatd --decide kernel
 fixed() {
-	local n=${#rows[@]} before after rate0 rate1 sent0 refused0 sent1 refused1
+	local n=${#rows[@]} rate0 rate1 sent0 refused0 sent1 refused1
 
 	IFS='|' read -r _ rate0 sent0 refused0 _ <<<"${rows[n - 4]}"
 	IFS='|' read -r _ rate1 sent1 refused1 _ <<<"${rows[n - 2]}"
 	[ "$rate0" -gt 0 ] || rate0=1
-	printf '%s: %d -> %d requests/s (x %d), %d of %d connections refused -> %d of %d.\n' "$1" "$rate0" "$rate1" \
-		$((rate1 / rate0)) "$refused0" $((sent0 + refused0)) "$refused1" $((sent1 + refused1))
+	printf '%s: %d -> %d requests/s (x %d), %d of %d SYNs refused -> %d of %d.\n' \
+		"$1" "$rate0" "$rate1" $((rate1 / rate0)) \
+		"$refused0" $((sent0 + refused0)) "$refused1" $((sent1 + refused1))
 }
 
 rows_for() { # CLIENTS
@@ -100,27 +106,29 @@ rows_for() { # CLIENTS
 need_daemon
 begin >&2
 progress "10 runs, $SECONDS_PER_ROW s each:"
-rows+=('One client')
-rows_for 1 '  reference: tcp_timestamps=2'
-one=$(fixed 'Fixed for one client')
-rows+=('Two clients with unrelated clocks')
+rows+=('Two clients with unrelated clocks: each port meets both')
 rows_for 2 '  reference: one shared clock*'
 two=$(fixed 'Fixed for two clients')
+rows+=('One client: plain MASQUERADE keeps its ports, so each port meets one clock')
+rows_for 1 '  reference: tcp_timestamps=2'
+one=$(fixed 'Fixed for one client')
 
 cat <<END
 
-Short connections through a NAT with $((HIGH - LOW + 1)) external ports, for each of which the server holds
-a TIME_WAIT at the start.
+Short connections through a NAT with $((HIGH - LOW + 1)) external ports. At the start the server holds
+a TIME_WAIT for each of them. tsnatd works behind --random-fully.
 Linux $(uname -r), wrk -> MASQUERADE -> nginx, 100 connections at a time, $SECONDS_PER_ROW s.
 
 END
 table
 cat <<END
 
-* tcp_timestamps=2 in two namespaces of one kernel: a clock that two real machines do not share.
+* tcp_timestamps=2 in two namespaces of one kernel. Two real machines do not share a clock.
 
-$one
+Plain MASQUERADE is fast for one client only. A gateway has many, and the first table is theirs.
+
 $two
+$one
 END
 [ $worst = 0 ] || progress "tsnatd's rows still have refused SYNs"
 exit $worst
