@@ -356,11 +356,11 @@ static void reload(struct varlink_call *call, struct json_object *parameters, vo
 {
 	struct gateway *g = user;
 	struct reload_lines lines = { json_object_new_array(), json_object_new_array() };
-	const struct reload_report report = { add_reload_problem, add_needs_restart, &lines };
+	const struct reload_listener listener = { add_reload_problem, add_needs_restart, &lines };
 
 	(void)parameters;
 	if (may_reload(call))
-		answer_reload(call, g->source->reload(g->source_user, &report), &lines);
+		answer_reload(call, g->source->reload(g->source_user, &listener), &lines);
 	else
 		varlink_permission_denied(call);
 	json_object_put(lines.problems);

@@ -51,13 +51,12 @@ struct gateway_destination {
 };
 typedef int gateway_destination_fn(void *user, const struct gateway_destination *d);
 
-/* Who hears what came of a reload, a call per line. */
-struct reload_report {
-	/* what makes the configuration invalid, as FILE:LINE: KEY: WHY */
+/* Called while a reload goes on, so that its caller learns the outcome. */
+struct reload_listener {
+	/* The configuration is invalid. Once for each problem, as FILE:LINE: KEY: WHY. */
 	void (*problem)(void *user, const char *line);
-	void (*needs_restart)(
-		void *user,
-		const char *option); /* was changed, but keeps its old value until then */
+	/* OPTION was changed, but keeps its old value until a restart. */
+	void (*needs_restart)(void *user, const char *option);
 	void *user;
 };
 
@@ -74,8 +73,8 @@ struct gateway_source {
 	uint32_t (*now_ms)(void *user); /* boot clock, for ages */
 	/* The nft rules as text for nft(8). */
 	int (*rules)(void *user, FILE *f);
-	/* -EINVAL: the configuration is not valid and the old one stays; REPORT knows why. */
-	int (*reload)(void *user, const struct reload_report *report);
+	/* -EINVAL: the configuration is not valid and the old one stays; LISTENER heard why. */
+	int (*reload)(void *user, const struct reload_listener *listener);
 };
 
 /*

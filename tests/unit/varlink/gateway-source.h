@@ -161,18 +161,18 @@ static inline int source_rules(void *user, FILE *f)
 	return f_->error;
 }
 
-static inline int source_reload(void *user, const struct reload_report *report)
+static inline int source_reload(void *user, const struct reload_listener *listener)
 {
 	struct fixture *f = user;
 
 	f->reloads++;
 	if (f->bad_line) {
-		report->problem(report->user, f->bad_line);
-		report->problem(report->user, "the second one");
+		listener->problem(listener->user, f->bad_line);
+		listener->problem(listener->user, "the second one");
 		return -EINVAL;
 	}
 	if (f->needs_restart)
-		report->needs_restart(report->user, f->needs_restart);
+		listener->needs_restart(listener->user, f->needs_restart);
 	return f->error;
 }
 
