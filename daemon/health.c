@@ -23,7 +23,6 @@ struct health {
 	uint64_t verdicts, seen; /* at the last sample */
 	unsigned int blind_samples;
 	bool blind;
-	unsigned int restored;
 	int error; /* what was logged last */
 };
 
@@ -70,12 +69,10 @@ static int on_rules_timer(sd_event_source *timer, uint64_t usec, void *user)
 	int r = h->ops->restore_rules(h->user);
 
 	(void)usec;
-	if (r == 1) {
-		h->restored++;
+	if (r == 1)
 		log_notice("the nft rules were gone and are back");
-	} else if (r < 0 && r != h->error) {
+	else if (r < 0 && r != h->error)
 		log_err("the nft rules cannot be checked or put back: %s", strerror(-r));
-	}
 	h->error = r < 0 ? r : 0;
 	return again_in(timer, RULES_CHECK_US);
 }
@@ -110,22 +107,33 @@ static int watch_ruleset(struct health *h, sd_event *event)
 			       on_ruleset_event, h);
 }
 
+static int add_timers(struct health *h, sd_event *event, bool watch_rules, bool watch_egress)
+{
+	int r;
+
+	if (watch_egress) {
+		r = sd_event_add_time_relative(event, &h->sample_timer, CLOCK_BOOTTIME, SAMPLE_US,
+					       0, on_sample, h);
+		if (r < 0)
+			return r;
+	}
+	if (!watch_rules)
+		return 0;
+	return sd_event_add_time_relative(event, &h->rules_timer, CLOCK_BOOTTIME, RULES_CHECK_US, 0,
+					  on_rules_timer, h);
+}
+
 int health_start(struct health **ret, sd_event *event, bool watch_rules, bool watch_egress,
 		 const struct health_ops *ops, void *user)
 {
 	struct health *h = calloc(1, sizeof(*h));
-	int r = 0;
+	int r;
 
 	if (!h)
 		return -ENOMEM;
 	h->ops = ops;
 	h->user = user;
-	if (watch_egress)
-		r = sd_event_add_time_relative(event, &h->sample_timer, CLOCK_BOOTTIME, SAMPLE_US,
-					       0, on_sample, h);
-	if (r >= 0 && watch_rules)
-		r = sd_event_add_time_relative(event, &h->rules_timer, CLOCK_BOOTTIME,
-					       RULES_CHECK_US, 0, on_rules_timer, h);
+	r = add_timers(h, event, watch_rules, watch_egress);
 	if (r < 0) {
 		health_free(h);
 		return r;
@@ -152,9 +160,4 @@ void health_free(struct health *h)
 bool health_egress_is_blind(const struct health *h)
 {
 	return h->blind;
-}
-
-unsigned int health_rules_restored(const struct health *h)
-{
-	return h->restored;
 }

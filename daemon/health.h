@@ -33,5 +33,3 @@ void health_free(struct health *h);
 
 /* SYNs are queued and decided, but the egress program does not see them leave. */
 bool health_egress_is_blind(const struct health *h);
-/* How often the rules had to be put back. */
-unsigned int health_rules_restored(const struct health *h);

@@ -101,11 +101,13 @@ int state_secret(const char *dir, struct siphash_key *ret)
 	if (getrandom(&key, sizeof(key), 0) != (ssize_t)sizeof(key))
 		return -EIO;
 	r = write_whole(tmp, &key, sizeof(key));
-	if (r >= 0)
-		r = replace_file(dir, tmp, path);
-	if (r >= 0)
-		*ret = key;
-	return r;
+	if (r < 0)
+		return r;
+	r = replace_file(dir, tmp, path);
+	if (r < 0)
+		return r;
+	*ret = key;
+	return 0;
 }
 
 /* ---- saving ---- */
@@ -169,8 +171,9 @@ static int write_state(FILE *f, const struct datapath_ops *ops, struct datapath 
 	if (r < 0)
 		return r;
 	r = ops->each(dp, put_record, &w);
-	if (r >= 0)
-		r = ops->each_destination(dp, put_destination, &w);
+	if (r < 0)
+		return r;
+	r = ops->each_destination(dp, put_destination, &w);
 	if (r < 0)
 		return r;
 	h->records = w.records;

@@ -33,10 +33,12 @@ int state_save(const char *dir, const struct datapath_ops *ops, struct datapath 
 
 struct state_loaded {
 	uint32_t records, destinations;
-	uint32_t clock_ms;    /* what the clock's base plus boot time must not fall below */
-	const char *unusable; /* NULL, or why the file was of no use */
-	int aside_error; /* with UNUSABLE: 0 when the file is "state.bad" now, or -errno when the
-			    next save will replace it */
+	/* the least that the clock's base plus boot time may be */
+	uint32_t clock_ms;
+	/* why the file could not be used; NULL: it could, or there is none */
+	const char *unusable;
+	/* with UNUSABLE: 0: the file is "state.bad" now; -errno: the next save will replace it */
+	int aside_error;
 };
 
 /*

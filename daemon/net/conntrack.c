@@ -12,8 +12,8 @@
 #include "mapping.h"
 #include "base/util.h"
 
-#define EVENTS_RCVBUF \
-	(4 << 20) /* bytes: some 10 000 events wait while the main loop does something else */
+/* Bytes: room for some 10 000 events while the main loop does something else. */
+#define EVENTS_RCVBUF (4 << 20)
 #define EVENTS_AT_ONCE 1024
 
 struct conntrack {

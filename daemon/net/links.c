@@ -60,10 +60,12 @@ static int on_link(const struct nlmsghdr *nlh, void *data)
 		return MNL_CB_ERROR;
 	k->ifindex = (unsigned int)m->ifi_index;
 	k->kind = kind_of(m->ifi_type);
-	mnl_attr_for_each(attr, nlh,
-			  sizeof(*m)) if (mnl_attr_get_type(attr) == IFLA_IFNAME &&
-					  mnl_attr_validate(attr, MNL_TYPE_NUL_STRING) >= 0)
-		strncpy(k->name, mnl_attr_get_str(attr), sizeof(k->name) - 1);
+	mnl_attr_for_each(attr, nlh, sizeof(*m))
+	{
+		if (mnl_attr_get_type(attr) == IFLA_IFNAME &&
+		    mnl_attr_validate(attr, MNL_TYPE_NUL_STRING) >= 0)
+			strncpy(k->name, mnl_attr_get_str(attr), sizeof(k->name) - 1);
+	}
 	return MNL_CB_OK;
 }
 
@@ -156,6 +158,24 @@ static int dump(struct mnl_socket *nl, uint16_t type, unsigned char family, size
 	return r < 0 ? -errno : 0;
 }
 
+static int dump_all(struct mnl_socket *nl, struct links *l)
+{
+	int r;
+
+	if (mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0)
+		return -errno;
+	r = dump(nl, RTM_GETLINK, AF_UNSPEC, sizeof(struct ifinfomsg), on_link, l);
+	if (r < 0)
+		return r;
+	r = dump(nl, RTM_GETADDR, AF_UNSPEC, sizeof(struct ifaddrmsg), on_address, l);
+	if (r < 0)
+		return r;
+	r = dump(nl, RTM_GETROUTE, AF_INET, sizeof(struct rtmsg), on_route, l);
+	if (r < 0)
+		return r;
+	return dump(nl, RTM_GETROUTE, AF_INET6, sizeof(struct rtmsg), on_route, l);
+}
+
 int links_read(struct links *ret)
 {
 	struct mnl_socket *nl = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
@@ -164,15 +184,7 @@ int links_read(struct links *ret)
 
 	if (!nl)
 		return -errno;
-	r = mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0 ? -errno : 0;
-	if (r >= 0)
-		r = dump(nl, RTM_GETLINK, AF_UNSPEC, sizeof(struct ifinfomsg), on_link, &l);
-	if (r >= 0)
-		r = dump(nl, RTM_GETADDR, AF_UNSPEC, sizeof(struct ifaddrmsg), on_address, &l);
-	if (r >= 0)
-		r = dump(nl, RTM_GETROUTE, AF_INET, sizeof(struct rtmsg), on_route, &l);
-	if (r >= 0)
-		r = dump(nl, RTM_GETROUTE, AF_INET6, sizeof(struct rtmsg), on_route, &l);
+	r = dump_all(nl, &l);
 	mnl_socket_close(nl);
 	if (r < 0) {
 		links_free(&l);
@@ -248,8 +260,8 @@ int links_changed(int fd)
 		int left = (int)n;
 
 		if (n < 0 && errno == ENOBUFS) {
-			changed =
-				true; /* events were lost: whatever it was, read everything again */
+			/* events were lost: read everything again */
+			changed = true;
 			continue;
 		}
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))

@@ -22,8 +22,8 @@ struct nft {
 
 /* Returns 0 or -errno: -EPROTONOSUPPORT when the kernel has no netlink for netfilter. */
 int nft_open(struct nft *nft);
-void nft_close(
-	struct nft *nft); /* may be called when nft_open() failed or never was called on zeroes */
+/* Also after nft_open() failed, and on zeroes. */
+void nft_close(struct nft *nft);
 
 /* Send, after what is left of an earlier conversation was thrown away. Returns 0 or -errno. */
 int nft_send(struct nft *nft, struct iovec *iov, size_t n);

@@ -35,12 +35,13 @@ static int look_at_table(const struct nlmsghdr *nlh, void *data)
 	const struct nlattr *a;
 
 	look->found = true;
-	mnl_attr_for_each(a, nlh,
-			  sizeof(struct nfgenmsg)) if (mnl_attr_get_type(a) == NFTA_TABLE_FLAGS &&
-						       mnl_attr_validate(a, MNL_TYPE_U32) == 0 &&
-						       ntohl(mnl_attr_get_u32(a)) &
-							       NFT_TABLE_F_DORMANT)
-		look->found = false;
+	mnl_attr_for_each(a, nlh, sizeof(struct nfgenmsg))
+	{
+		if (mnl_attr_get_type(a) == NFTA_TABLE_FLAGS &&
+		    mnl_attr_validate(a, MNL_TYPE_U32) == 0 &&
+		    ntohl(mnl_attr_get_u32(a)) & NFT_TABLE_F_DORMANT)
+			look->found = false;
+	}
 	return MNL_CB_OK;
 }
 
@@ -162,26 +163,34 @@ static int part_present(struct nft *nft, const struct rules_config *cfg, const s
 	return look.found;
 }
 
+static unsigned int wanted_rules(const struct rules_config *cfg, const struct rules_chain *chain)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < RULES_ENTRIES; i++)
+		n += rules_entries[i].chain == chain && RULES_WANTED(&rules_entries[i], cfg);
+	return n;
+}
+
 static int chain_present(struct nft *nft, const struct rules_config *cfg, uint16_t family,
 			 const struct rules_chain *chain)
 {
-	unsigned int wanted = 0, rules = 0;
+	unsigned int rules = 0;
 	int present = part_present(nft, cfg, &chain_part, family, chain, NULL);
 
-	for (size_t i = 0; i < RULES_ENTRIES; i++)
-		if (rules_entries[i].chain == chain && RULES_WANTED(&rules_entries[i], cfg))
-			wanted++;
-	if (present == 1)
-		present = part_present(nft, cfg, &rules_part, family, chain, &rules);
-	return present == 1 ? rules >= wanted : present;
+	if (present != 1)
+		return present;
+	present = part_present(nft, cfg, &rules_part, family, chain, &rules);
+	return present == 1 ? rules >= wanted_rules(cfg, chain) : present;
 }
 
 static int family_present(struct nft *nft, const struct rules_config *cfg, uint16_t family)
 {
 	int present = part_present(nft, cfg, &table_part, family, NULL, NULL);
 
-	if (present == 1)
-		present = part_present(nft, cfg, &set_part, family, NULL, NULL);
+	if (present != 1)
+		return present;
+	present = part_present(nft, cfg, &set_part, family, NULL, NULL);
 	for (size_t i = 0; i < RULES_CHAINS && present == 1; i++)
 		if (RULES_WANTED(&rules_chains[i], cfg))
 			present = chain_present(nft, cfg, family, &rules_chains[i]);
@@ -190,9 +199,11 @@ static int family_present(struct nft *nft, const struct rules_config *cfg, uint1
 
 int rules_look(struct nft *nft, const struct rules_config *cfg)
 {
-	int present = 1;
+	for (size_t f = 0; f < RULES_FAMILIES; f++) {
+		int present = family_present(nft, cfg, rules_families[f]);
 
-	for (size_t f = 0; f < RULES_FAMILIES && present == 1; f++)
-		present = family_present(nft, cfg, rules_families[f]);
-	return present;
+		if (present != 1)
+			return present;
+	}
+	return 1;
 }

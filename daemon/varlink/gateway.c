@@ -13,8 +13,8 @@
 #include "base/util.h"
 #include "varlink.h"
 
-#define SOCKET_MODE \
-	0666 /* what it tells is no secret; who may change something is asked for each call */
+/* The answers are no secret. Calls that change something check the caller's user. */
+#define SOCKET_MODE 0666
 #define MONITOR_ACCURACY_USEC 10000
 
 struct gateway {
@@ -192,16 +192,25 @@ static int monitor_tick(struct monitor *m)
 	return 0;
 }
 
+static int monitor_tick_and_rearm(struct monitor *m)
+{
+	int r = monitor_tick(m);
+
+	if (r < 0)
+		return r;
+	r = sd_event_source_set_time_relative(m->timer, m->interval_usec);
+	if (r < 0)
+		return r;
+	return sd_event_source_set_enabled(m->timer, SD_EVENT_ONESHOT);
+}
+
 static int on_monitor_timer(sd_event_source *timer, uint64_t usec, void *user)
 {
 	struct monitor *m = user;
-	int r = monitor_tick(m);
+	int r = monitor_tick_and_rearm(m);
 
+	(void)timer;
 	(void)usec;
-	if (r >= 0)
-		r = sd_event_source_set_time_relative(timer, m->interval_usec);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
 	if (r < 0)
 		gateway_unavailable(m->call, r);
 	return 0;
@@ -216,6 +225,20 @@ static void monitor_free(void *state)
 }
 
 /* The first answer comes at once. */
+static int monitor_start(struct monitor *m, sd_event *event)
+{
+	int r;
+
+	r = sd_event_add_time_relative(event, &m->timer, CLOCK_MONOTONIC, m->interval_usec,
+				       MONITOR_ACCURACY_USEC, on_monitor_timer, m);
+	if (r < 0)
+		return r;
+	r = sd_event_source_set_priority(m->timer, SD_EVENT_PRIORITY_IDLE);
+	if (r < 0)
+		return r;
+	return monitor_tick(m);
+}
+
 static int monitor_new(struct gateway *g, struct varlink_call *call, uint64_t interval_s)
 {
 	struct monitor *m = calloc(1, sizeof(*m));
@@ -224,12 +247,7 @@ static int monitor_new(struct gateway *g, struct varlink_call *call, uint64_t in
 	if (!m)
 		return -ENOMEM;
 	*m = (struct monitor){ .gateway = g, .call = call, .interval_usec = interval_s * 1000000 };
-	r = sd_event_add_time_relative(g->event, &m->timer, CLOCK_MONOTONIC, m->interval_usec,
-				       MONITOR_ACCURACY_USEC, on_monitor_timer, m);
-	if (r >= 0)
-		r = sd_event_source_set_priority(m->timer, SD_EVENT_PRIORITY_IDLE);
-	if (r >= 0)
-		r = monitor_tick(m);
+	r = monitor_start(m, g->event);
 	if (r < 0) {
 		monitor_free(m);
 		return r;
@@ -396,11 +414,9 @@ static const struct varlink_method methods[] = {
 static const struct varlink_interface interface = { GATEWAY_INTERFACE, gateway_idl, methods };
 static const struct varlink_interface *const interfaces[] = { &interface, NULL };
 
-int gateway_new(struct gateway **ret, sd_event *event, const char *path,
-		const struct gateway_source *source, void *user)
+static int start_server(struct gateway *g, const char *path)
 {
-	struct gateway *g = calloc(1, sizeof(*g));
-	struct varlink_config config = {
+	const struct varlink_config config = {
 		.vendor = "tsnatd",
 		.product = "tsnatd",
 		.version = VERSION,
@@ -408,6 +424,17 @@ int gateway_new(struct gateway **ret, sd_event *event, const char *path,
 		.interfaces = interfaces,
 		.user = g,
 	};
+	int r = varlink_server_new(&g->server, g->event, &config);
+
+	if (r < 0)
+		return r;
+	return varlink_server_listen(g->server, path, SOCKET_MODE);
+}
+
+int gateway_new(struct gateway **ret, sd_event *event, const char *path,
+		const struct gateway_source *source, void *user)
+{
+	struct gateway *g = calloc(1, sizeof(*g));
 	int r;
 
 	if (!g)
@@ -418,9 +445,7 @@ int gateway_new(struct gateway **ret, sd_event *event, const char *path,
 		.event = sd_event_ref(event),
 		.listings = { .source = source, .source_user = user },
 	};
-	r = varlink_server_new(&g->server, event, &config);
-	if (r >= 0)
-		r = varlink_server_listen(g->server, path, SOCKET_MODE);
+	r = start_server(g, path);
 	if (r < 0) {
 		gateway_free(g);
 		return r;
