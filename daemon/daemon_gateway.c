@@ -50,7 +50,7 @@ static bool all_realtime(const struct daemon *d)
 	return d->n_workers > 0;
 }
 
-/* Ask the kernel: the event that somebody deleted our filters may not have been read yet. */
+/* Asks the kernel, because the event that somebody deleted our filters may still be unread. */
 static bool is_attached(const struct daemon *d, const struct attachment *a)
 {
 	const struct datapath_link link = {

@@ -551,7 +551,7 @@ static void test_damaged(void **state)
 	assert_non_null(strstr(set_aside(f, n), "version"));
 	image[VERSION_AT]--;
 	memset(image, 0, n);
-	assert_non_null(strstr(set_aside(f, n), "does not start as a state file"));
+	assert_non_null(strstr(set_aside(f, n), "does not begin like a state file"));
 	assert_non_null(set_aside(f, 4096));
 	/* the file was only ever an example: after all that, saving and loading work */
 	save(f, SAVED_AT);
