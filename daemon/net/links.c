@@ -10,7 +10,7 @@
 #include "links.h"
 #include "base/util.h"
 
-/* newer than libc's header */
+/* Newer than libc's header. */
 #define LINK_TYPE_RAWIP 519
 #define LINK_TYPE_IP6GRE 823
 
@@ -78,7 +78,7 @@ static int on_address(const struct nlmsghdr *nlh, void *data)
 
 	if (nlh->nlmsg_type != RTM_NEWADDR || mnl_nlmsg_get_payload_len(nlh) < sizeof(*m))
 		return MNL_CB_OK;
-	/* on a point-to-point link IFA_ADDRESS is the peer's; the local one is ours */
+	/* On a point-to-point link IFA_ADDRESS is the peer's; IFA_LOCAL is ours. */
 	mnl_attr_for_each(attr, nlh, sizeof(*m))
 	{
 		uint16_t type = mnl_attr_get_type(attr);
@@ -147,7 +147,7 @@ static int dump(struct mnl_socket *nl, uint16_t type, unsigned char family, size
 	nlh->nlmsg_type = type;
 	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
 	nlh->nlmsg_seq = ++seq;
-	/* every one of these headers begins with the family */
+	/* All headers of these requests begin with the family. */
 	*(unsigned char *)mnl_nlmsg_put_extra_header(nlh, header) = family;
 	if (mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0)
 		return -errno;
@@ -224,7 +224,7 @@ int links_watch(void)
 	return take_fd(&fd);
 }
 
-/* Routes come by the thousand; of them only default routes matter. */
+/* A routing daemon may change routes by the thousand; only default routes matter here. */
 static bool is_default_route(const struct nlmsghdr *nlh)
 {
 	const struct rtmsg *m = mnl_nlmsg_get_payload(nlh);
@@ -243,7 +243,7 @@ static bool is_interesting(const struct nlmsghdr *nlh)
 	case RTM_NEWTCLASS:
 	case RTM_DELTCLASS:
 	case RTM_NEWTFILTER:
-		return false; /* nothing of ours goes when something comes */
+		return false; /* an addition removes nothing of ours */
 	default:
 		return true;
 	}
@@ -260,7 +260,7 @@ int links_changed(int fd)
 		int left = (int)n;
 
 		if (n < 0 && errno == ENOBUFS) {
-			/* events were lost: read everything again */
+			/* Events were lost: read everything again. */
 			changed = true;
 			continue;
 		}

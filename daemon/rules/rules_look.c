@@ -28,7 +28,7 @@ struct look {
 	unsigned int rules;
 };
 
-/* A dormant table has all its parts, and none does anything. */
+/* A dormant table counts as missing: its chains are not called. */
 static int look_at_table(const struct nlmsghdr *nlh, void *data)
 {
 	struct look *look = data;
@@ -109,12 +109,12 @@ static int look_at_rule(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_OK;
 }
 
-/* What must be there in each family, and how to ask for it. */
+/* The parts that each family must have, and how to ask for them. */
 static const struct part {
 	uint16_t type;
 	uint16_t flags;
-	uint16_t attr;	  /* of the name */
-	const char *name; /* NULL: the chain's */
+	uint16_t attr;	  /* the attribute for NAME */
+	const char *name; /* NULL: the name of the chain */
 	mnl_cb_t look;
 } table_part = { NFT_MSG_GETTABLE, NLM_F_ACK, NFTA_TABLE_NAME, RULES_TABLE, look_at_table },
   set_part = { NFT_MSG_GETSET, NLM_F_ACK, NFTA_SET_NAME, RULES_SET, look_at_set },
@@ -144,14 +144,14 @@ static int ask_once(struct nft *nft, const struct part *p, uint16_t family, stru
 	return more < 0 ? -errno : 0;
 }
 
-/* 1, 0 or -errno. CHAIN and RET_RULES may be NULL. */
+/* Returns 1, 0 or -errno. CHAIN is NULL for tables and sets. RET_RULES may be NULL. */
 static int part_present(struct nft *nft, const struct rules_config *cfg, const struct part *p,
 			uint16_t family, const struct rules_chain *chain, unsigned int *ret_rules)
 {
 	struct look look;
 	int err = -EINTR;
 
-	/* EINTR: somebody changed the rules while we read them */
+	/* EINTR: somebody changed the rules while we read them. */
 	for (int i = 0; i < NFT_TRIES && err == -EINTR; i++) {
 		look = (struct look){ .cfg = cfg, .chain = chain };
 		err = ask_once(nft, p, family, &look);
