@@ -26,7 +26,8 @@ struct gateway {
 };
 
 /*
- * Texts that came from elsewhere: the name of an interface may hold any byte, JSON must be UTF-8.
+ * TEXT with '?' for all bytes but printable ASCII and those in BESIDES: JSON must be UTF-8, but an
+ * interface's name may hold any byte.
  */
 static struct json_object *printable_json(const char *text, const char *besides)
 {
@@ -132,7 +133,7 @@ static const char *const gauge_names[] = { GATEWAY_GAUGES(LOWER_NAME, LOWER_NAME
 static_assert(ARRAY_SIZE(counter_names) == COUNTER_COUNT, "a name for each counter");
 static_assert(ARRAY_SIZE(gauge_names) == GAUGE_COUNT, "a name for each gauge");
 
-/* The counters are read one after the other while packets pass, so the later one may be ahead. */
+/* Not below 0: packets pass while the counters are read, so LESS may have overtaken MORE. */
 static uint64_t difference(uint64_t more, uint64_t less)
 {
 	return more > less ? more - less : 0;
@@ -362,7 +363,7 @@ static void answer_reload(struct varlink_call *call, int r, const struct reload_
 	}
 }
 
-/* As systemd's own services do: root may, and the user that the service runs as. */
+/* Root and the user that the daemon runs as, as in systemd's own services. */
 static bool may_reload(const struct varlink_call *call)
 {
 	const uid_t uid = varlink_call_uid(call);
