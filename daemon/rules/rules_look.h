@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rules_look.h - compares our nft tables in the kernel with what rules_install() makes.
+ * rules_look.h - compares our nft tables in the kernel with those that rules_install() makes.
  */
 #pragma once
 
