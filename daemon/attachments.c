@@ -8,7 +8,7 @@
 
 #define EXTERNALS_MAX 4096
 
-static void want(struct attachments *a, const struct links *l, const char *name)
+static void add_wanted(struct attachments *a, const struct links *l, const char *name)
 {
 	const struct link *k = links_by_name(l, name);
 	struct attachment *t;
@@ -21,16 +21,16 @@ static void want(struct attachments *a, const struct links *l, const char *name)
 	strncpy(t->name, name, sizeof(t->name) - 1);
 }
 
-static void want_all(struct attachments *a, const struct config *cfg, const struct links *l)
+static void find_wanted(struct attachments *a, const struct config *cfg, const struct links *l)
 {
 	a->n = 0;
 	for (size_t i = 0; i < cfg->n_interfaces; i++)
-		want(a, l, cfg->interfaces[i]);
+		add_wanted(a, l, cfg->interfaces[i]);
 	if (cfg->n_interfaces)
 		return;
 	for (size_t i = 0; i < l->n_link; i++)
 		if (l->link[i].default_route)
-			want(a, l, l->link[i].name);
+			add_wanted(a, l, l->link[i].name);
 }
 
 static bool was_attached(const struct attachments *before, unsigned int ifindex)
@@ -52,7 +52,7 @@ static int attach(struct attachments *a, struct attachment *t, const struct atta
 	int r;
 
 	if (t->kind == LINK_UNSUPPORTED) {
-		*ret_error = "its packets start with a header that is neither Ethernet nor IP";
+		*ret_error = "its packets begin with a header that is neither Ethernet nor IP";
 		return -EAFNOSUPPORT;
 	}
 	if (a->ops->attached(a->datapath, &link) == 1) {
@@ -64,7 +64,7 @@ static int attach(struct attachments *a, struct attachment *t, const struct atta
 		return r;
 	t->attached = true;
 	if (was_attached(before, t->ifindex))
-		log_warn("%s: the programs at tc were deleted by somebody and are back", t->name);
+		log_warn("%s: somebody deleted the programs at tc; they are back", t->name);
 	else
 		log_info("%s: attached (index %u, %s)", t->name, t->ifindex,
 			 link.has_ethernet ? "Ethernet" : "no link header");
@@ -124,10 +124,10 @@ int attachments_update(struct attachments *a, const struct config *cfg, const ch
 	r = links_read(&l);
 	if (r < 0)
 		return r;
-	want_all(a, cfg, &l);
+	find_wanted(a, cfg, &l);
 	/*
-	 * sources first: a SYN that meets the program before its source is known would be taken for
-	 * untranslated
+	 * Sources before hooks: the program would take a SYN from an unknown source for
+	 * untranslated.
 	 */
 	r = set_externals(a, cfg, &l);
 	if (r < 0) {
@@ -138,7 +138,7 @@ int attachments_update(struct attachments *a, const struct config *cfg, const ch
 		const char *error = "cannot be attached";
 
 		if (!a->link[i].ifindex)
-			continue; /* it may come */
+			continue; /* not there yet; an event tells when it comes */
 		r = attach(a, &a->link[i], &before, &error);
 		if (r < 0 && first == 0) {
 			first = r;

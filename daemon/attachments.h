@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * attachments.h - which interfaces are ours now, and keeping the datapath's hooks and the rules on
- * them.
+ * attachments.h - keeps the datapath's hooks and the nft rules on the configured interfaces while
+ * these come and go.
  */
 #pragma once
 
@@ -22,15 +22,15 @@ struct attachment {
 struct attachments {
 	const struct datapath_ops *ops;
 	struct datapath *datapath;
-	struct rules *rules; /* NULL: the administrator's */
+	struct rules *rules; /* NULL: the administrator installs the rules */
 	struct attachment link[CONFIG_INTERFACES_MAX];
 	size_t n;
 };
 
 /*
- * Make the world as CFG wants it: hooks on every wanted interface that exists, the translated
- * sources known to the datapath, the rules' interface set. To be called at start, after a reload,
- * and whenever links_changed() says so.
+ * Attach the datapath to every interface of CFG that exists, tell it the translated sources, and
+ * update the rules' set of interfaces. To be called at start, after a reload, and when
+ * links_changed() returns 1.
  *
  * Returns 0, or -errno when an interface that exists could not be attached: then *RET_ERROR_LINK is
  * its name and *RET_ERROR says why (both valid until the next call). The other interfaces are
@@ -39,7 +39,5 @@ struct attachments {
 int attachments_update(struct attachments *a, const struct config *cfg, const char **ret_error_link,
 		       const char **ret_error);
 
-/*
- * The names of all wanted interfaces. Returns how many; NAMES has room for CONFIG_INTERFACES_MAX.
- */
+/* The names of all configured interfaces, existing or not. Returns their number. */
 size_t attachments_names(const struct attachments *a, const char *names[CONFIG_INTERFACES_MAX]);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * daemon.h - the parts of a running daemon. Only main.c, daemon_*.c, which start,
- * change and stop them, and report.c, which tells about them, include it. Functions that return int
- * return 0 or -errno, and have said why.
+ * daemon.h - the parts of a running daemon. Only main.c and daemon_*.c include it. Functions that
+ * return int return 0 or -errno, and have said why.
  */
 #pragma once
 
@@ -138,13 +137,13 @@ int daemon_apply_policy(struct daemon *d, bool active);
 /* daemon_reload.c */
 
 /*
- * Read the configuration again, and tell the service manager meanwhile. REPORT (or NULL) hears what
- * the log does. Returns 0, -EINVAL when it is not valid and the old one stays, -EIO when the
+ * Read the configuration again, and tell the service manager meanwhile. LISTENER (or NULL) hears
+ * what the log does. Returns 0, -EINVAL when it is not valid and the old one stays, -EIO when the
  * datapath did not take it.
  */
-int daemon_reload(struct daemon *d, const struct reload_report *report);
+int daemon_reload(struct daemon *d, const struct reload_listener *listener);
 /* For config_load(). */
-void daemon_report_problem(void *user, const char *line);
+void daemon_log_problem(void *user, const char *line);
 
-/* What the varlink interface asks for (report.c); USER is the struct daemon. */
-extern const struct gateway_source daemon_report;
+/* daemon_gateway.c: answers to the varlink interface; USER is the struct daemon. */
+extern const struct gateway_source daemon_gateway_source;

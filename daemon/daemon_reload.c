@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/util.h"
 
-void daemon_report_problem(void *user, const char *line)
+void daemon_log_problem(void *user, const char *line)
 {
 	(void)user;
 	log_err("%s", line);
@@ -35,7 +35,7 @@ static const struct {
 
 /* It is named, and stays as it is. */
 static void keep_what_needs_restart(struct config *new, const struct config *old,
-				    const struct reload_report *report)
+				    const struct reload_listener *listener)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++) {
 		void *to = (char *)new + fixed[i].offset;
@@ -45,33 +45,33 @@ static void keep_what_needs_restart(struct config *new, const struct config *old
 			continue;
 		memcpy(to, from, fixed[i].size);
 		log_warn("reload: %s changes with a restart only", fixed[i].name);
-		if (report)
-			report->needs_restart(report->user, fixed[i].name);
+		if (listener)
+			listener->needs_restart(listener->user, fixed[i].name);
 	}
 }
 
 /* One line to the log, and to whoever asked for the reload. */
 static void report_invalid(void *user, const char *line)
 {
-	const struct reload_report *report = user;
+	const struct reload_listener *listener = user;
 
 	log_err("%s", line);
-	if (report)
-		report->problem(report->user, line);
+	if (listener)
+		listener->problem(listener->user, line);
 }
 
-static int read_again(struct daemon *d, const struct reload_report *report)
+static int read_again(struct daemon *d, const struct reload_listener *listener)
 {
 	enum config_action action;
 	struct config new;
 	const char *link, *error;
 	int r;
 
-	if (config_load(&new, &action, d->argc, d->argv, report_invalid, (void *)report) < 0) {
+	if (config_load(&new, &action, d->argc, d->argv, report_invalid, (void *)listener) < 0) {
 		log_err("reload: the configuration is not valid; the old one stays");
 		return -EINVAL;
 	}
-	keep_what_needs_restart(&new, &d->cfg, report);
+	keep_what_needs_restart(&new, &d->cfg, listener);
 	d->cfg = new;
 	if (daemon_apply_policy(d, true) < 0)
 		return -EIO;
@@ -88,7 +88,7 @@ static int read_again(struct daemon *d, const struct reload_report *report)
 	return 0;
 }
 
-int daemon_reload(struct daemon *d, const struct reload_report *report)
+int daemon_reload(struct daemon *d, const struct reload_listener *listener)
 {
 	struct timespec now;
 	int r;
@@ -97,7 +97,7 @@ int daemon_reload(struct daemon *d, const struct reload_report *report)
 	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
 		   (unsigned long long)now.tv_sec * 1000000 +
 			   (unsigned long long)now.tv_nsec / 1000);
-	r = read_again(d, report);
+	r = read_again(d, listener);
 	/* ready again, whatever came of it: the old configuration works on */
 	sd_notify(0, "READY=1");
 	return r;

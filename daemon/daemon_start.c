@@ -249,7 +249,7 @@ static int start_sweeper(struct daemon *d)
 
 static int all_counters(void *user, uint64_t *counters)
 {
-	return daemon_report.statistics(user, counters);
+	return daemon_gateway_source.statistics(user, counters);
 }
 
 static int restore_rules(void *user)
@@ -282,7 +282,7 @@ static int start_gateway(struct daemon *d)
 	int r;
 
 	snprintf(path, sizeof(path), "%s/io.tsnatd.Gateway", d->cfg.runtime_dir);
-	r = gateway_new(&d->gateway, d->event, path, &daemon_report, d);
+	r = gateway_new(&d->gateway, d->event, path, &daemon_gateway_source, d);
 	if (r < 0)
 		log_err("%s: %s", path, strerror(-r));
 	return r;

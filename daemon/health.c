@@ -10,9 +10,9 @@
 #include "base/util.h"
 
 #define SAMPLE_US 2000000
-#define BLIND_SYNS 8		/* queued in two samples, while none was seen to leave */
+#define BLIND_SYNS 8		/* verdicts in two samples, while no SYN was seen to leave */
 #define RULES_SETTLE_US 100000	/* a firewall's reload is a burst of transactions */
-#define RULES_CHECK_US 10000000 /* events may be lost, or not be allowed */
+#define RULES_CHECK_US 10000000 /* for events that were lost or could not be subscribed to */
 
 struct health {
 	const struct health_ops *ops;
@@ -23,8 +23,7 @@ struct health {
 	uint64_t verdicts, seen; /* at the last sample */
 	unsigned int blind_samples;
 	bool blind;
-	unsigned int restored;
-	int error; /* what was logged last */
+	int error; /* the last one that was logged */
 };
 
 static int again_in(sd_event_source *timer, uint64_t usec)
@@ -70,12 +69,10 @@ static int on_rules_timer(sd_event_source *timer, uint64_t usec, void *user)
 	int r = h->ops->restore_rules(h->user);
 
 	(void)usec;
-	if (r == 1) {
-		h->restored++;
+	if (r == 1)
 		log_notice("the nft rules were gone and are back");
-	} else if (r < 0 && r != h->error) {
+	else if (r < 0 && r != h->error)
 		log_err("the nft rules cannot be checked or put back: %s", strerror(-r));
-	}
 	h->error = r < 0 ? r : 0;
 	return again_in(timer, RULES_CHECK_US);
 }
@@ -88,11 +85,11 @@ static int on_ruleset_event(sd_event_source *s, int fd, uint32_t revents, void *
 
 	(void)s;
 	(void)revents;
-	/* what changed does not matter; an overrun says that something did */
+	/* The contents do not matter: any event, and an overrun too, means a change. */
 	while (recv(fd, buf, sizeof(buf), MSG_DONTWAIT) >= 0 || errno == ENOBUFS)
 		;
 	sd_event_now(sd_event_source_get_event(h->rules_timer), CLOCK_BOOTTIME, &now);
-	/* not pushed out by further events: a ruleset that never rests is checked all the same */
+	/* Further events do not delay the check, or a ruleset that never rests would get none. */
 	if (sd_event_source_get_time(h->rules_timer, &due) >= 0 && due <= now + RULES_SETTLE_US)
 		return 0;
 	return again_in(h->rules_timer, RULES_SETTLE_US);
@@ -110,28 +107,39 @@ static int watch_ruleset(struct health *h, sd_event *event)
 			       on_ruleset_event, h);
 }
 
+static int add_timers(struct health *h, sd_event *event, bool watch_rules, bool watch_egress)
+{
+	int r;
+
+	if (watch_egress) {
+		r = sd_event_add_time_relative(event, &h->sample_timer, CLOCK_BOOTTIME, SAMPLE_US,
+					       0, on_sample, h);
+		if (r < 0)
+			return r;
+	}
+	if (!watch_rules)
+		return 0;
+	return sd_event_add_time_relative(event, &h->rules_timer, CLOCK_BOOTTIME, RULES_CHECK_US, 0,
+					  on_rules_timer, h);
+}
+
 int health_start(struct health **ret, sd_event *event, bool watch_rules, bool watch_egress,
 		 const struct health_ops *ops, void *user)
 {
 	struct health *h = calloc(1, sizeof(*h));
-	int r = 0;
+	int r;
 
 	if (!h)
 		return -ENOMEM;
 	h->ops = ops;
 	h->user = user;
-	if (watch_egress)
-		r = sd_event_add_time_relative(event, &h->sample_timer, CLOCK_BOOTTIME, SAMPLE_US,
-					       0, on_sample, h);
-	if (r >= 0 && watch_rules)
-		r = sd_event_add_time_relative(event, &h->rules_timer, CLOCK_BOOTTIME,
-					       RULES_CHECK_US, 0, on_rules_timer, h);
+	r = add_timers(h, event, watch_rules, watch_egress);
 	if (r < 0) {
 		health_free(h);
 		return r;
 	}
 	if (watch_rules && watch_ruleset(h, event) < 0)
-		log_notice("no events of the nft ruleset: it is looked at every %d s",
+		log_notice("no events for nft rulesets: the rules are checked every %d s",
 			   RULES_CHECK_US / 1000000);
 	*ret = h;
 	return 0;
@@ -152,9 +160,4 @@ void health_free(struct health *h)
 bool health_egress_is_blind(const struct health *h)
 {
 	return h->blind;
-}
-
-unsigned int health_rules_restored(const struct health *h)
-{
-	return h->restored;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * health.h - is what we put into the kernel still there, and does it see packets? Firewall reloads
- * flush our rules, and other tc programs may end the chain before ours.
+ * health.h - checks that our nft rules are still there and that our egress program sees SYNs. A
+ * firewall's reload flushes our rules, and other tc programs may end the chain before ours.
  */
 #pragma once
 
@@ -14,24 +14,19 @@
 struct health;
 
 struct health_ops {
-	/* All counters so far, of COUNTER_COUNT. Returns 0 or -errno. */
+	/* Read all COUNTER_COUNT counters. Returns 0 or -errno. */
 	int (*counters)(void *user, uint64_t *counters);
-	/*
-	 * Some nft ruleset changed: put back our rules if they are gone. Returns 1 when they were,
-	 * 0 when not, or -errno.
-	 */
+	/* Put our rules back if they are gone. Returns 1 when they were, 0 when not, or -errno. */
 	int (*restore_rules)(void *user);
 };
 
 /*
- * WATCH_RULES: there are rules of ours. WATCH_EGRESS: a program of ours must see SYNs leave.
- * Returns 0 or -errno.
+ * WATCH_RULES: check our nft rules. WATCH_EGRESS: compare the SYNs that were queued with those that
+ * our egress program saw. Returns 0 or -errno.
  */
 int health_start(struct health **ret, sd_event *event, bool watch_rules, bool watch_egress,
 		 const struct health_ops *ops, void *user);
 void health_free(struct health *h);
 
-/* SYNs are queued and decided, but the egress program does not see them leave. */
+/* SYNs get verdicts, but the egress program does not see them leave. */
 bool health_egress_is_blind(const struct health *h);
-/* How often the rules had to be put back. */
-unsigned int health_rules_restored(const struct health *h);

@@ -121,7 +121,7 @@ int main(int argc, char **argv)
 	struct config cfg;
 
 	log_open(LOG_INFO);
-	if (config_load(&cfg, &action, argc, argv, daemon_report_problem, NULL) < 0)
+	if (config_load(&cfg, &action, argc, argv, daemon_log_problem, NULL) < 0)
 		return EXIT_USAGE;
 	log_set_level((int)cfg.log_level);
 	switch (action) {

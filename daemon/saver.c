@@ -19,7 +19,7 @@ struct saver {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	bool kicked, stopping; /* under the lock */
-	int error;	       /* the thread's: what was logged last */
+	int error;	       /* the thread's own: the last error that was logged */
 };
 
 static void save(struct saver *s)
@@ -34,7 +34,7 @@ static void save(struct saver *s)
 	s->error = r;
 }
 
-/* Wait for a kick, the end, or the interval. Returns whether it is the end. */
+/* Wait for a kick, the stop, or the interval. Returns whether it is the stop. */
 static bool wait_for_work(struct saver *s)
 {
 	struct timespec until;

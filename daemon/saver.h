@@ -12,11 +12,14 @@
 
 struct saver;
 
-/* Save at intervals from now on. DIR and the datapath must outlive it. Returns 0 or -errno. */
+/*
+ * Start a thread that saves every SAVER_INTERVAL_MS. DIR and DP must outlive it. CLOCK is copied.
+ * Returns 0 or -errno.
+ */
 int saver_start(struct saver **ret, const char *dir, const struct datapath_ops *ops,
 		struct datapath *dp, const struct tsclock *clock);
 
-/* Save soon, without waiting for it. NULL is allowed. */
+/* Save now, without waiting until it is done. NULL is allowed. */
 void saver_kick(struct saver *s);
 
 /* Save once more and end the thread. NULL is allowed. */

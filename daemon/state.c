@@ -15,20 +15,17 @@
 #define STATE_VERSION 1
 #define PATH_SIZE 160
 
-/*
- * What the file starts with. In the byte order of the machine, which does not change under a state
- * directory.
- */
+/* In host byte order: a state directory stays with its machine. */
 struct state_header {
 	char magic[8];
 	uint32_t version;
-	/* zlib's crc32 of everything else: this header with a crc of 0, then the entries */
+	/* zlib's crc32 of the whole file, with 0 in this field */
 	uint32_t crc;
 	uint32_t record_size, destination_size;
 	uint32_t records, destinations;
-	uint32_t now_ms; /* boot clock when it was saved; all stamps in the file are of that boot */
-	uint32_t clock_ms;    /* what the clocks' base plus boot time was */
-	uint32_t interval_ms; /* when it would have been saved again */
+	uint32_t now_ms;      /* boot clock at the save; all stamps in the file are of that boot */
+	uint32_t clock_ms;    /* the clock's base plus boot time at the save */
+	uint32_t interval_ms; /* time from this save to the next */
 	uint32_t reserved;
 };
 
@@ -55,7 +52,7 @@ static int read_secret(const char *path, struct siphash_key *ret)
 		return -errno;
 	n = read(fd, &key, sizeof(key));
 	if (n != (ssize_t)sizeof(key))
-		return n < 0 ? -errno : -ENOENT; /* cut short by a crash: as good as none */
+		return n < 0 ? -errno : -ENOENT; /* a crash cut it short: make a new one */
 	*ret = key;
 	return 0;
 }
@@ -101,11 +98,13 @@ int state_secret(const char *dir, struct siphash_key *ret)
 	if (getrandom(&key, sizeof(key), 0) != (ssize_t)sizeof(key))
 		return -EIO;
 	r = write_whole(tmp, &key, sizeof(key));
-	if (r >= 0)
-		r = replace_file(dir, tmp, path);
-	if (r >= 0)
-		*ret = key;
-	return r;
+	if (r < 0)
+		return r;
+	r = replace_file(dir, tmp, path);
+	if (r < 0)
+		return r;
+	*ret = key;
+	return 0;
 }
 
 /* ---- saving ---- */
@@ -149,8 +148,8 @@ static int put_destination(void *user, const struct destination_key *k, const st
 }
 
 /*
- * The checksum of header and entries, from that of the entries: the header is known last, but
- * stands first.
+ * The checksum of header and entries, from the checksum of the entries alone: the header comes
+ * first in the file, but is complete only after the entries were written.
  */
 static uint32_t header_crc(struct state_header h, uint32_t entries_crc, uint64_t entries_len)
 {
@@ -169,8 +168,9 @@ static int write_state(FILE *f, const struct datapath_ops *ops, struct datapath 
 	if (r < 0)
 		return r;
 	r = ops->each(dp, put_record, &w);
-	if (r >= 0)
-		r = ops->each_destination(dp, put_destination, &w);
+	if (r < 0)
+		return r;
+	r = ops->each_destination(dp, put_destination, &w);
 	if (r < 0)
 		return r;
 	h->records = w.records;
@@ -216,7 +216,7 @@ int state_save(const char *dir, const struct datapath_ops *ops, struct datapath 
 	if (r >= 0)
 		r = replace_file(dir, tmp, path);
 	if (r < 0)
-		unlink(tmp); /* half a file is of no use, and on a full disk in the way */
+		unlink(tmp); /* a partial file is useless, and takes space on a full disk */
 	return r;
 }
 
@@ -227,14 +227,14 @@ struct image {
 	size_t len;
 };
 
-static void unmap(struct image *i)
+static void unmap_image(struct image *i)
 {
 	if (i->data)
 		munmap(i->data, i->len);
 }
 
-/* NULL, or why the image is no state file. */
-static const char *what_is_wrong(const struct image *i)
+/* Why the image is no valid state file; NULL: it is valid. */
+static const char *find_damage(const struct image *i)
 {
 	const struct state_header *h = i->data;
 	struct state_header zero_crc;
@@ -244,7 +244,7 @@ static const char *what_is_wrong(const struct image *i)
 	if (i->len < sizeof(*h))
 		return i->len ? "it is cut short" : "it is empty";
 	if (memcmp(h->magic, STATE_MAGIC, sizeof(h->magic)) != 0)
-		return "it does not start as a state file";
+		return "it does not begin like a state file";
 	if (h->version != STATE_VERSION || h->record_size != sizeof(struct state_record) ||
 	    h->destination_size != sizeof(struct state_destination))
 		return "it was written by another version";
@@ -259,56 +259,57 @@ static const char *what_is_wrong(const struct image *i)
 	return crc == h->crc ? NULL : "its checksum is wrong";
 }
 
-static int unusable(int error, const char **ret_why)
+/* ERROR is positive. */
+static int unreadable(int error, const char **ret_why)
 {
 	if (error != ENOENT)
 		*ret_why = strerrordesc_np(error);
 	return -error;
 }
 
-/* Returns 0; -ENOENT when there is none; or -errno with *RET_WHY set, for damage -EBADMSG. */
-static int map_file(const char *path, struct image *ret, const char **ret_why)
+/*
+ * Returns 0; -ENOENT when there is no file; -EBADMSG when it is damaged; or another -errno.
+ * *RET_WHY is set with all errors but -ENOENT.
+ */
+static int map_image(const char *path, struct image *ret, const char **ret_why)
 {
-	/* without waiting for whoever writes to what is no file but a pipe */
+	/* O_NONBLOCK: opening a pipe would wait for its writer */
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct image i = { 0 };
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return unusable(errno, ret_why);
+		return unreadable(errno, ret_why);
 	if (S_ISREG(st.st_mode) && st.st_size > 0) {
 		i.len = (size_t)st.st_size;
 		i.data = mmap(NULL, i.len, PROT_READ, MAP_PRIVATE, fd, 0);
 		if (i.data == MAP_FAILED)
-			return unusable(errno, ret_why);
+			return unreadable(errno, ret_why);
 	}
-	*ret_why = S_ISREG(st.st_mode) ? what_is_wrong(&i) : "it is not a file";
+	*ret_why = S_ISREG(st.st_mode) ? find_damage(&i) : "it is not a file";
 	if (*ret_why) {
-		unmap(&i);
+		unmap_image(&i);
 		return -EBADMSG;
 	}
 	*ret = i;
 	return 0;
 }
 
-/*
- * A stamp of the boot in which the file was saved, as one of this boot: the time between the two
- * counts as none.
- */
+/* Convert a stamp of the saved boot to this boot. The time between the boots counts as 0 ms. */
 static uint32_t this_boot(const struct state_header *h, uint32_t stamp, uint64_t now_ms)
 {
 	return (uint32_t)now_ms - ms_elapsed(h->now_ms, stamp);
 }
 
-/* How far a TSval may have moved since the file was saved. */
-static uint32_t reserve(const struct state_header *h)
+/* The most that a TSval can have advanced between this save and the crash. */
+static uint32_t max_advance(const struct state_header *h)
 {
 	return record_max_advance(h->interval_ms + STATE_SLACK_MS);
 }
 
 static uint64_t restored_last(const struct state_header *h, uint64_t last, uint64_t now_ms)
 {
-	return RECORD_LAST(RECORD_LAST_TSVAL(last) + reserve(h),
+	return RECORD_LAST(RECORD_LAST_TSVAL(last) + max_advance(h),
 			   this_boot(h, RECORD_LAST_MS(last), now_ms));
 }
 
@@ -326,8 +327,8 @@ static void restore_records(const struct state_header *h, const struct datapath_
 		r.state &= RECORD_FLAGS & ~RECORD_DEAD;
 		if (!record_is_open(&r) && !(r.state & RECORD_NO_LAST)) {
 			/*
-			 * the server holds what was saved, or anything up to the reserve: the next
-			 * SYN goes above both
+			 * The server may hold any TSval from the saved one to the restored one. The
+			 * next SYN must be after both.
 			 */
 			r.base = decide_has_base(&r) ? r.base : RECORD_LAST_TSVAL(s->record.last);
 			r.state &= ~(RECORD_ANSWERED | RECORD_ESTABLISHED);
@@ -359,7 +360,7 @@ int state_load(const char *dir, const struct datapath_ops *ops, struct datapath 
 	       uint64_t now_ms, struct state_loaded *ret)
 {
 	char path[PATH_SIZE], tmp[PATH_SIZE], bad[PATH_SIZE];
-	__attribute__((cleanup(unmap))) struct image image = { 0 };
+	__attribute__((cleanup(unmap_image))) struct image image = { 0 };
 	const struct state_header *h;
 	const char *why = NULL;
 	int r;
@@ -368,13 +369,13 @@ int state_load(const char *dir, const struct datapath_ops *ops, struct datapath 
 	snprintf(path, sizeof(path), "%s/state", dir);
 	snprintf(tmp, sizeof(tmp), "%s/state.new", dir);
 	snprintf(bad, sizeof(bad), "%s/state.bad", dir);
-	r = map_file(path, &image, &ret->unusable);
-	/* also what is perhaps whole, but cannot be read now: the next save would replace it */
+	r = map_image(path, &image, &ret->unusable);
+	/* Keep also a file that cannot be read now: the next save would replace it. */
 	if (ret->unusable)
 		ret->aside_error = rename(path, bad) < 0 ? -errno : 0;
-	/* a crash between the temporary's fsync and its rename leaves it whole */
+	/* A crash between the temporary's fsync and its rename leaves it whole. */
 	if (r < 0)
-		r = map_file(tmp, &image, &why);
+		r = map_image(tmp, &image, &why);
 	if (r < 0)
 		return r == -EBADMSG ? -ENOENT : r;
 	h = image.data;

@@ -2,8 +2,8 @@
 /*
  * state.h - records, destinations and the clock, as a file that survives a reboot.
  *
- * The file is needed only where the live table is gone; while that is there it is the truth. Times
- * in it count back from the moment of saving, so no wall clock can make a record older or younger.
+ * The file is read only when the datapath's own records are gone, as after a reboot. Times in it
+ * are relative to the moment of saving, so no wall clock can make a record older or younger.
  */
 #pragma once
 
@@ -12,19 +12,19 @@
 #include "core/tsclock.h"
 #include "core/datapath.h"
 
-/* How far things may have moved on since the last save: one interval, and what a busy disk adds. */
+/* A save may be late by this much on a busy disk, on top of its interval. */
 #define STATE_SLACK_MS 30000
 
 /*
- * The 128-bit secret of the clocks, from the file "secret" in DIR (mode 0600), made if it is not
- * there. 0 or -errno.
+ * Read the 128-bit secret of the clocks from the file "secret" in DIR, or make the file (mode
+ * 0600). Returns 0 or -errno.
  */
 int state_secret(const char *dir, struct siphash_key *ret);
 
 /*
- * Write everything that the datapath knows to the file "state" in DIR: temporary file, fsync,
- * rename, fsync of DIR. INTERVAL_MS is when it will be written next: what is restored is put that
- * far ahead. May run in a thread of its own.
+ * Write all records and destinations of the datapath to the file "state" in DIR: temporary file,
+ * fsync, rename, fsync of DIR. NOW_MS is the boot clock. INTERVAL_MS is the time until the next
+ * save: state_load() moves TSvals and the clock forward by it. May run in a thread of its own.
  *
  * Returns 0 or -errno; on failure the old file stays, and the temporary goes.
  */
@@ -33,17 +33,20 @@ int state_save(const char *dir, const struct datapath_ops *ops, struct datapath 
 
 struct state_loaded {
 	uint32_t records, destinations;
-	uint32_t clock_ms;    /* what the clock's base plus boot time must not fall below */
-	const char *unusable; /* NULL, or why the file was of no use */
-	int aside_error; /* with UNUSABLE: 0 when the file is "state.bad" now, or -errno when the
-			    next save will replace it */
+	/* the least that the clock's base plus boot time may be */
+	uint32_t clock_ms;
+	/* why the file could not be used; NULL: it could, or there is none */
+	const char *unusable;
+	/* with UNUSABLE: 0: the file is "state.bad" now; -errno: the next save will replace it */
+	int aside_error;
 };
 
 /*
- * Restore what was saved into the datapath's empty table. A file that is damaged or cannot be read
- * is set aside, and its temporary used if that is whole.
+ * Restore the saved records and destinations into the datapath, which has none yet. A file that is
+ * damaged or cannot be read is renamed to "state.bad", and the temporary is used if it is whole.
+ * NOW_MS is the boot clock.
  *
- * Returns 0; -ENOENT when there is no usable file, or -errno when there is only a temporary that
+ * Returns 0; -ENOENT when there is no usable file; or -errno when there is only a temporary that
  * cannot be read. RET is valid in any case.
  */
 int state_load(const char *dir, const struct datapath_ops *ops, struct datapath *dp,

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# varlink-clients.sh - varlink clients of others, for the tests: varlinkctl (systemd 257) and python-varlink. Debian 12 has neither.
+# varlink-clients.sh - gets two varlink clients by other authors for the tests: varlinkctl (systemd 257) and python-varlink. Debian 12 has
+# neither.
 #
-# The packages come from the archive that apt is configured for, by way of a configuration of its own that names a newer release; they are
-# unpacked below build/clients, with all libraries that varlinkctl needs, and nothing is installed. Kept until "make clean".
+# The packages come from a newer release in the archive that apt is configured for. They are unpacked below build/clients, with all
+# libraries that varlinkctl needs, and stay until "make clean". Nothing is installed, and apt's own configuration is not touched.
 #
-# Prints lines to be evaluated by a shell: VARLINKCTL=(...) and PYTHON_VARLINK=DIR. When they cannot be had it says why, and exits 1.
+# Prints lines to be evaluated by a shell: VARLINKCTL=(...) and PYTHON_VARLINK=DIR. On failure it prints the reason and exits with 1.
 set -eu
 cd "$(dirname "$0")/.."
 dir=$PWD/build/clients
@@ -15,7 +16,7 @@ die() {
 	exit 1
 }
 
-archive() { # URI and components of the archive that this machine's release comes from
+archive() { # prints the URI of the archive that this machine's release comes from
 	apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
 		awk -v release="$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" '$1 == release && $2 == "main" { print $3; exit }'
 }
@@ -27,7 +28,7 @@ newer_apt() { # TOOL ARGUMENTS...
 		-o APT::Sandbox::User=root -o Acquire::Retries=2 -o Acquire::http::Timeout=20 "${@:2}"
 }
 
-# The package and all that it depends on
+# Prints the names of the package and of all its dependencies.
 closure() { # PACKAGE
 	newer_apt apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances "$1" |
 		grep '^[a-z0-9]' | sort -u
@@ -43,14 +44,14 @@ fetch() {
 	mkdir -p "$dir/apt/state/lists/partial" "$dir/apt/cache/archives/partial" "$dir/debs" "$dir/new"
 	echo "deb $uri $suite main" >"$dir/apt/sources.list"
 	newer_apt apt-get update >"$dir/log" 2>&1 && packages=$(closure libsystemd-shared) && [ -n "$packages" ] ||
-		die "the package lists of $suite cannot be had: $(tail -n 1 "$dir/log")"
+		die "cannot download the package lists of $suite: $(tail -n 1 "$dir/log")"
 	(cd "$dir/debs" && newer_apt apt-get download systemd python3-varlink $packages) >"$dir/log" 2>&1 ||
-		die "packages of $suite cannot be had: $(tail -n 1 "$dir/log")"
+		die "cannot download packages of $suite: $(tail -n 1 "$dir/log")"
 	for deb in "$dir"/debs/*.deb; do
 		dpkg-deb -x "$deb" "$dir/new"
 	done
 	rm -rf "$dir/apt" "$dir/debs"
-	mv "$dir/new" "$dir/root" # whole or not at all
+	mv "$dir/new" "$dir/root" # so that build/clients/root is never half unpacked
 }
 
 if [ -e "$dir/root" ] || ! command -v varlinkctl >/dev/null || ! python3 -c 'import varlink' 2>/dev/null; then

@@ -12,8 +12,8 @@
 #include "mapping.h"
 #include "base/util.h"
 
-#define EVENTS_RCVBUF \
-	(4 << 20) /* bytes: some 10 000 events wait while the main loop does something else */
+/* Bytes: room for some 10 000 events while the main loop does something else. */
+#define EVENTS_RCVBUF (4 << 20)
 #define EVENTS_AT_ONCE 1024
 
 struct conntrack {
@@ -87,7 +87,7 @@ static int on_event(enum nf_conntrack_msg_type type, struct nf_conntrack *ct, vo
 	return NFCT_CB_CONTINUE;
 }
 
-/* The kernel drops what is not TCP before it costs us a wake-up. */
+/* Let the kernel drop events that are not TCP before they cost us a wake-up. */
 static void filter_tcp(struct nfct_handle *h)
 {
 	struct nfct_filter *f = nfct_filter_create();
@@ -134,8 +134,8 @@ int conntrack_process(struct conntrack *c)
 }
 
 /*
- * Ask for the connection one of whose directions is T. The kernel looks for either; the library
- * builds no question without the original one's family, so it stands there.
+ * Ask for the connection that has T as its original or its reply direction: the kernel compares
+ * both. T is given as the original direction, because the library requires that one's family.
  */
 static int ask(struct conntrack *c, const struct tuple *t, struct inside *ret_inside)
 {
@@ -169,7 +169,7 @@ int conntrack_lookup(struct conntrack *c, const struct tuple *t, struct inside *
 {
 	struct tuple reply;
 
-	/* the connection's reply direction is the tuple turned round */
+	/* A reply comes from the destination: the reply direction is T reversed. */
 	tuple_reverse(&reply, t);
 	return ask(c, &reply, ret_inside);
 }

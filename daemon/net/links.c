@@ -10,7 +10,7 @@
 #include "links.h"
 #include "base/util.h"
 
-/* newer than libc's header */
+/* Newer than libc's header. */
 #define LINK_TYPE_RAWIP 519
 #define LINK_TYPE_IP6GRE 823
 
@@ -60,10 +60,12 @@ static int on_link(const struct nlmsghdr *nlh, void *data)
 		return MNL_CB_ERROR;
 	k->ifindex = (unsigned int)m->ifi_index;
 	k->kind = kind_of(m->ifi_type);
-	mnl_attr_for_each(attr, nlh,
-			  sizeof(*m)) if (mnl_attr_get_type(attr) == IFLA_IFNAME &&
-					  mnl_attr_validate(attr, MNL_TYPE_NUL_STRING) >= 0)
-		strncpy(k->name, mnl_attr_get_str(attr), sizeof(k->name) - 1);
+	mnl_attr_for_each(attr, nlh, sizeof(*m))
+	{
+		if (mnl_attr_get_type(attr) == IFLA_IFNAME &&
+		    mnl_attr_validate(attr, MNL_TYPE_NUL_STRING) >= 0)
+			strncpy(k->name, mnl_attr_get_str(attr), sizeof(k->name) - 1);
+	}
 	return MNL_CB_OK;
 }
 
@@ -76,7 +78,7 @@ static int on_address(const struct nlmsghdr *nlh, void *data)
 
 	if (nlh->nlmsg_type != RTM_NEWADDR || mnl_nlmsg_get_payload_len(nlh) < sizeof(*m))
 		return MNL_CB_OK;
-	/* on a point-to-point link IFA_ADDRESS is the peer's; the local one is ours */
+	/* On a point-to-point link IFA_ADDRESS is the peer's; IFA_LOCAL is ours. */
 	mnl_attr_for_each(attr, nlh, sizeof(*m))
 	{
 		uint16_t type = mnl_attr_get_type(attr);
@@ -145,7 +147,7 @@ static int dump(struct mnl_socket *nl, uint16_t type, unsigned char family, size
 	nlh->nlmsg_type = type;
 	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
 	nlh->nlmsg_seq = ++seq;
-	/* every one of these headers begins with the family */
+	/* All headers of these requests begin with the family. */
 	*(unsigned char *)mnl_nlmsg_put_extra_header(nlh, header) = family;
 	if (mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0)
 		return -errno;
@@ -156,6 +158,24 @@ static int dump(struct mnl_socket *nl, uint16_t type, unsigned char family, size
 	return r < 0 ? -errno : 0;
 }
 
+static int dump_all(struct mnl_socket *nl, struct links *l)
+{
+	int r;
+
+	if (mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0)
+		return -errno;
+	r = dump(nl, RTM_GETLINK, AF_UNSPEC, sizeof(struct ifinfomsg), on_link, l);
+	if (r < 0)
+		return r;
+	r = dump(nl, RTM_GETADDR, AF_UNSPEC, sizeof(struct ifaddrmsg), on_address, l);
+	if (r < 0)
+		return r;
+	r = dump(nl, RTM_GETROUTE, AF_INET, sizeof(struct rtmsg), on_route, l);
+	if (r < 0)
+		return r;
+	return dump(nl, RTM_GETROUTE, AF_INET6, sizeof(struct rtmsg), on_route, l);
+}
+
 int links_read(struct links *ret)
 {
 	struct mnl_socket *nl = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
@@ -164,15 +184,7 @@ int links_read(struct links *ret)
 
 	if (!nl)
 		return -errno;
-	r = mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0 ? -errno : 0;
-	if (r >= 0)
-		r = dump(nl, RTM_GETLINK, AF_UNSPEC, sizeof(struct ifinfomsg), on_link, &l);
-	if (r >= 0)
-		r = dump(nl, RTM_GETADDR, AF_UNSPEC, sizeof(struct ifaddrmsg), on_address, &l);
-	if (r >= 0)
-		r = dump(nl, RTM_GETROUTE, AF_INET, sizeof(struct rtmsg), on_route, &l);
-	if (r >= 0)
-		r = dump(nl, RTM_GETROUTE, AF_INET6, sizeof(struct rtmsg), on_route, &l);
+	r = dump_all(nl, &l);
 	mnl_socket_close(nl);
 	if (r < 0) {
 		links_free(&l);
@@ -212,7 +224,7 @@ int links_watch(void)
 	return take_fd(&fd);
 }
 
-/* Routes come by the thousand; of them only default routes matter. */
+/* A routing daemon may change routes by the thousand; only default routes matter here. */
 static bool is_default_route(const struct nlmsghdr *nlh)
 {
 	const struct rtmsg *m = mnl_nlmsg_get_payload(nlh);
@@ -231,7 +243,7 @@ static bool is_interesting(const struct nlmsghdr *nlh)
 	case RTM_NEWTCLASS:
 	case RTM_DELTCLASS:
 	case RTM_NEWTFILTER:
-		return false; /* nothing of ours goes when something comes */
+		return false; /* an addition removes nothing of ours */
 	default:
 		return true;
 	}
@@ -248,8 +260,8 @@ int links_changed(int fd)
 		int left = (int)n;
 
 		if (n < 0 && errno == ENOBUFS) {
-			changed =
-				true; /* events were lost: whatever it was, read everything again */
+			/* Events were lost: read everything again. */
+			changed = true;
 			continue;
 		}
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * links.h - interfaces and their addresses, by rtnetlink.
+ * links.h - the interfaces, their addresses and default routes, read by rtnetlink.
  */
 #pragma once
 
@@ -27,7 +27,7 @@ struct link_address {
 	uint8_t addr[16]; /* IPv4 as ::ffff:a.b.c.d */
 };
 
-/* What the kernel said at one time. */
+/* A snapshot. */
 struct links {
 	struct link *link;
 	size_t n_link;
@@ -35,7 +35,10 @@ struct links {
 	size_t n_address;
 };
 
-/* Ask the kernel for all of it. Returns 0 or -errno; RET is untouched on failure. */
+/*
+ * Read all links, addresses and default routes. Returns 0 or -errno: -EINTR when they changed while
+ * they were read. RET is untouched on failure.
+ */
 int links_read(struct links *ret);
 void links_free(struct links *l);
 
@@ -43,13 +46,13 @@ void links_free(struct links *l);
 const struct link *links_by_name(const struct links *l, const char *name);
 
 /*
- * A socket that becomes readable when links, addresses or default routes change, or filters and
- * qdiscs are deleted, which may have been ours. Returns the descriptor or -errno.
+ * Open a socket that becomes readable when links, addresses or routes change, or when tc filters or
+ * qdiscs are deleted, which may be ours. Returns the descriptor, owned by the caller, or -errno.
  */
 int links_watch(void);
 
 /*
- * Read the events that wait. Returns 1 when links should be read again (an overrun counts), 0 when
- * not, or -errno.
+ * Read all waiting events of the socket FD. Returns 1 when links_read() should be called again,
+ * also when events were lost; 0 when not; or -errno.
  */
 int links_changed(int fd);

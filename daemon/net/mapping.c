@@ -53,18 +53,25 @@ int mapping_tuple(const struct nf_conntrack *ct, struct tuple *ret)
 	return 0;
 }
 
+static void free_entry(struct nf_conntrack **ct)
+{
+	if (*ct)
+		nfct_destroy(*ct);
+}
+
 int mapping_parse(const struct nlattr *attr, int family, struct inside *ret, bool *ret_translated)
 {
-	struct nf_conntrack *ct = nfct_new();
+	__attribute__((cleanup(free_entry))) struct nf_conntrack *ct = nfct_new();
 	int r;
 
 	if (!ct)
 		return -ENOMEM;
-	r = nfct_payload_parse(mnl_attr_get_payload(attr), mnl_attr_get_payload_len(attr),
-			       (uint16_t)family, ct);
-	r = r < 0 ? -EBADMSG : mapping_inside(ct, ret);
-	if (r >= 0)
-		*ret_translated = nfct_get_attr_u32(ct, ATTR_STATUS) & IPS_SRC_NAT;
-	nfct_destroy(ct);
-	return r;
+	if (nfct_payload_parse(mnl_attr_get_payload(attr), mnl_attr_get_payload_len(attr),
+			       (uint16_t)family, ct) < 0)
+		return -EBADMSG;
+	r = mapping_inside(ct, ret);
+	if (r < 0)
+		return r;
+	*ret_translated = nfct_get_attr_u32(ct, ATTR_STATUS) & IPS_SRC_NAT;
+	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * mapping.h - what a conntrack entry says about a connection, in our words.
+ * mapping.h - reads a connection's tuples before and after NAT from a conntrack entry.
  */
 #pragma once
 
@@ -10,19 +10,21 @@
 #include "core/record.h"
 
 /*
- * The entry's original direction. Returns 0, or -EAFNOSUPPORT when it is not TCP over IPv4 or IPv6.
+ * Read the inside tuple: the entry's original direction. Ports in network byte order. Returns 0, or
+ * -EAFNOSUPPORT when the entry is not TCP over IPv4 or IPv6.
  */
 int mapping_inside(const struct nf_conntrack *ct, struct inside *ret);
 
 /*
- * The entry's reply direction turned round: the connection as the server sees it. Returns 0 or
- * -EAFNOSUPPORT.
+ * Read the tuple as the server sees it: the entry's reply direction, reversed. Ports in network
+ * byte order. Returns 0, or -EAFNOSUPPORT when it has no IPv4 or IPv6 addresses.
  */
 int mapping_tuple(const struct nf_conntrack *ct, struct tuple *ret);
 
-/*
- * Read the entry nested in the netlink attribute ATTR of a packet of FAMILY (AF_INET, AF_INET6).
- * Returns 0 or -errno; RET_TRANSLATED tells whether the source was translated.
- */
 struct nlattr;
+/*
+ * Read the inside tuple from the entry nested in the netlink attribute ATTR (NFQA_CT) of a packet
+ * of FAMILY (AF_INET, AF_INET6). RET_TRANSLATED: the source was translated. Returns 0, -ENOMEM,
+ * -EBADMSG when ATTR holds no entry, or -EAFNOSUPPORT.
+ */
 int mapping_parse(const struct nlattr *attr, int family, struct inside *ret, bool *ret_translated);

@@ -11,7 +11,7 @@
 
 #define PAGE_BYTES 16384
 #define LONGEST_MESSAGE 4096 /* 64 names make 2 KiB, the longest rule 700 bytes */
-#define ANSWER_SECONDS 2     /* the kernel answers before send() returns: this is for surprises */
+#define ANSWER_SECONDS 2     /* normally the kernel has answered before send() returns */
 
 ssize_t nft_receive(struct nft *nft, int flags)
 {
@@ -26,7 +26,7 @@ ssize_t nft_receive(struct nft *nft, int flags)
 	return len;
 }
 
-/* What is left of an earlier conversation that was given up. */
+/* Discard the answers to an earlier request that was given up. */
 static void drain(struct nft *nft)
 {
 	ssize_t len;
@@ -109,7 +109,7 @@ static void batch_answer(struct nft_batch *b, const struct nlmsghdr *nlh)
 
 	if (e->error)
 		fail_for(b, e->error, e->msg.nlmsg_type);
-	/* refused as a whole: messages may have no answer of their own */
+	/* An answer to BATCH_BEGIN refuses the whole batch: messages may get none of their own. */
 	b->answered = nlh->nlmsg_seq == b->begin_seq ? b->messages : b->answered + 1;
 }
 
@@ -129,7 +129,7 @@ static void batch_receive(struct nft *nft, struct nft_batch *b)
 		ssize_t len = nft_receive(nft, overrun ? MSG_DONTWAIT : 0);
 
 		if (len == -ENOBUFS) {
-			overrun = true; /* answers were lost; do not wait for them */
+			overrun = true; /* answers were lost: do not wait for them */
 			continue;
 		}
 		if (len < 0) {
@@ -168,7 +168,7 @@ int nft_batch_commit(struct nft *nft, struct nft_batch *b)
 	if (b->error)
 		return b->error;
 
-	/* EINTR: a signal came while the kernel waited for a module; nothing was changed */
+	/* EINTR: a signal came while the kernel loaded a module. Nothing was changed. */
 	for (int i = 0; i < NFT_TRIES && (i == 0 || b->error == -EINTR); i++)
 		batch_exchange(nft, b);
 	return b->error;

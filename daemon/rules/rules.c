@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rules.c - our own nft tables: which SYNs are queued to the daemon.
+ * rules.c - installs, changes and removes our nft tables.
  *
- * What leads from one set of rules to another is one batch, and so one transaction of the kernel's:
- * all of it happens or nothing. No batch but rules_remove()'s deletes a base chain, because the
- * kernel then drops every queued packet of the namespace, whoever queued it.
+ * Only rules_remove() deletes base chains: the kernel then drops every queued packet of the
+ * namespace, whoever queued it.
  */
 #include "rules.h"
 
@@ -30,8 +29,9 @@ struct rules {
 	char error[160];
 };
 
-/* ---- what went wrong, for the administrator ---- */
+/* ---- error texts for the administrator ---- */
 
+/* The object that a message of TYPE (NFT_MSG_*) changes. */
 static const char *object_of(uint16_t type)
 {
 	switch (type & 0xff) {
@@ -53,8 +53,8 @@ static bool is_unsupported(int err)
 	return err == -ENOENT || err == -EOPNOTSUPP;
 }
 
-/* A message of ours was refused. */
-static const char *explain_message(struct rules *r, int err, uint16_t type)
+/* TYPE: the message that the kernel refused. */
+static const char *explain_refusal(struct rules *r, int err, uint16_t type)
 {
 	if (err == -EPERM)
 		return "table " RULES_TABLE " belongs to another program (flag owner)";
@@ -64,7 +64,7 @@ static const char *explain_message(struct rules *r, int err, uint16_t type)
 	if (err == -EEXIST || err == -EINVAL || err == -EOPNOTSUPP)
 		snprintf(r->error, sizeof(r->error),
 			 "table " RULES_TABLE
-			 " is there, but not as we make it (%s); delete it first",
+			 " exists, but differs from ours (%s); delete it first",
 			 object_of(type));
 	else
 		snprintf(r->error, sizeof(r->error), "nf_tables refuses %s: %s", object_of(type),
@@ -75,7 +75,7 @@ static const char *explain_message(struct rules *r, int err, uint16_t type)
 static const char *explain(struct rules *r, int err, uint16_t type)
 {
 	if (type >> 8 == NFNL_SUBSYS_NFTABLES)
-		return explain_message(r, err, type);
+		return explain_refusal(r, err, type);
 	switch (-err) {
 	case EPERM:
 		return "no permission to change nf_tables (CAP_NET_ADMIN)";
@@ -90,7 +90,7 @@ static const char *explain(struct rules *r, int err, uint16_t type)
 	}
 }
 
-/* ---- public: changes ---- */
+/* ---- changes ---- */
 
 static bool names_valid(const char *const *names, size_t n)
 {
@@ -133,10 +133,7 @@ static int install_as(struct rules *r, enum rules_kind kind, const char *const *
 	return err;
 }
 
-/*
- * How the kernel can queue is found by trying, never by its version: distributions' kernels have
- * the first, others maybe only the second.
- */
+/* Some kernels lack nft's queue expression, whatever their version. Trying finds out. */
 static int install(struct rules *r, const char *const *names, size_t n, uint16_t *ret_error_type)
 {
 	static const enum rules_kind kinds[] = { RULES_QUEUE, RULES_NFQUEUE };
@@ -152,7 +149,7 @@ static int install(struct rules *r, const char *const *names, size_t n, uint16_t
 	return err;
 }
 
-static void put_flush_rules(struct nft_batch *b, uint16_t family)
+static void put_flush_syn(struct nft_batch *b, uint16_t family)
 {
 	rules_put_flush_chain(b, family, RULES_CHAIN_SYN);
 }
@@ -168,8 +165,8 @@ static void put_flush_in(struct nft_batch *b, uint16_t family)
 }
 
 /*
- * One message of PUT's for each family. What is not there is gone already, and must not keep the
- * other family's from going: a batch each.
+ * Send the message of PUT for each family. Each has a batch of its own, so that an object missing
+ * in one family does not stop the deletion in the other.
  */
 static int take_away(struct rules *r, void (*put)(struct nft_batch *b, uint16_t family))
 {
@@ -191,7 +188,7 @@ static int take_away(struct rules *r, void (*put)(struct nft_batch *b, uint16_t 
 	return ret;
 }
 
-/* Rules of a run with the queue datapath would drop what no queue takes any more. */
+/* Such rules of an earlier run would drop segments, because their queues have no reader now. */
 static void flush_segments(struct rules *r)
 {
 	take_away(r, put_flush_out);
@@ -234,15 +231,13 @@ int rules_set_interfaces(struct rules *r, const char *const *ifaces, size_t n)
 
 int rules_pause(struct rules *r)
 {
-	return take_away(r, put_flush_rules);
+	return take_away(r, put_flush_syn);
 }
 
 int rules_remove(struct rules *r)
 {
 	return take_away(r, rules_put_delete_table);
 }
-
-/* ---- public: a look ---- */
 
 int rules_present(struct rules *r)
 {
@@ -254,7 +249,7 @@ enum rules_kind rules_get_kind(const struct rules *r)
 	return r->kind;
 }
 
-/* ---- public: beginning and end ---- */
+/* ---- create and free ---- */
 
 int rules_new(struct rules **ret, const struct rules_config *cfg)
 {

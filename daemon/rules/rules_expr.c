@@ -64,12 +64,12 @@ static bool add_fields(struct nftnl_rule *rule, const char *name, const struct f
 	return true;
 }
 
-/* False when memory is short. */
+/* Add the expression NAME with these fields. False when memory is short. */
 #define EXPR(rule, name, ...)                                         \
 	add_fields(rule, name, (const struct field[]){ __VA_ARGS__ }, \
 		   ARRAY_SIZE(((const struct field[]){ __VA_ARGS__ })))
 
-/* ---- values into register 1, and what is done with it ---- */
+/* ---- load register 1, change it, compare it ---- */
 
 static bool load_meta(struct nftnl_rule *rule, uint32_t key)
 {
@@ -82,7 +82,7 @@ static bool load_ct(struct nftnl_rule *rule, uint32_t key)
 	return EXPR(rule, "ct", U32(NFTNL_EXPR_CT_KEY, key), U32(NFTNL_EXPR_CT_DREG, NFT_REG_1));
 }
 
-/* Register 1 becomes itself & MASK ^ XOR, in the order of bytes in which it was loaded. */
+/* Register 1 = (register 1 & MASK) ^ XOR, in the byte order of the loaded value. */
 static bool change32(struct nftnl_rule *rule, uint32_t mask, uint32_t xor)
 {
 	return EXPR(rule, "bitwise", U32(NFTNL_EXPR_BITWISE_SREG, NFT_REG_1),
@@ -126,13 +126,13 @@ static bool match_flags(struct nftnl_rule *rule, uint8_t mask, uint32_t op, uint
 	       compare8(rule, op, value);
 }
 
-/* Whatever other flags it has: SYNs that offer ECN or AccECN count. */
+/* Other flags do not matter: SYNs that offer ECN or AccECN match, too. */
 static bool match_syn(struct nftnl_rule *rule)
 {
 	return match_flags(rule, FLAGS_OF_A_SYN, NFT_CMP_EQ, TH_SYN);
 }
 
-/* Host byte order, as the kernel loads it. */
+/* MASK and VALUE in host byte order, as the kernel loads the status. */
 static bool match_status(struct nftnl_rule *rule, uint32_t mask, uint32_t op, uint32_t value)
 {
 	return load_ct(rule, NFT_CT_STATUS) && change32(rule, mask, 0) &&
@@ -162,9 +162,9 @@ static bool match_packet_mark(struct nftnl_rule *rule, const struct rules_config
 	       compare32(rule, NFT_CMP_EQ, cfg->mark_mask);
 }
 
-/* ---- what is done ---- */
+/* ---- statements ---- */
 
-/* Nothing outside the mask changes, in either mark. */
+/* Set our bits of the ct mark, and clear them in the packet mark. Other bits stay. */
 static bool mark_connection(struct nftnl_rule *rule, const struct rules_config *cfg)
 {
 	return load_ct(rule, NFT_CT_MARK) && change32(rule, ~cfg->mark_mask, cfg->mark_mask) &&
@@ -175,7 +175,7 @@ static bool mark_connection(struct nftnl_rule *rule, const struct rules_config *
 		    U32(NFTNL_EXPR_META_SREG, NFT_REG_1));
 }
 
-/* It goes on with the next base chain. */
+/* The packet goes on with the next base chain. */
 static bool accept_packet(struct nftnl_rule *rule)
 {
 	return EXPR(rule, "immediate", U32(NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT),
@@ -229,7 +229,7 @@ static bool queue(struct nftnl_rule *rule, const struct rules_config *cfg, enum 
 	return false;
 }
 
-/* ---- the rules, for the kernel and for nft(8): change both ---- */
+/* ---- the rules. rules_add_rule() and rules_print_rule() must agree ---- */
 
 bool rules_add_rule(struct nftnl_rule *rule, enum rules_rule which, const struct rules_config *cfg,
 		    enum rules_kind kind)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rules_expr.h - the rules themselves, as expressions for the kernel and as text for nft(8).
+ * rules_expr.h - each rule, as expressions for the kernel and as text for nft(8).
  */
 #pragma once
 
@@ -13,25 +13,34 @@
 #define RULES_SET "ifaces" /* the outgoing interfaces */
 
 enum rules_rule {
-	RULES_SYN, /* outgoing SYNs of translated connections are queued */
-	/* and with the queue datapath: */
-	RULES_END, /* so are the FINs of those that are not shifted: they have the last TSval */
-	/* and what conntrack picks up in the middle: it may have lost a shifted connection with its
-	   mark */
+	/* Queue outgoing SYNs of translated connections. */
+	RULES_SYN,
+
+	/* All others are for the queue datapath. */
+
+	/* Queue outgoing FINs of unshifted connections: they carry the last TSval. */
+	RULES_END,
+	/*
+	 * Queue segments of connections that conntrack knows only from the middle. They may be
+	 * shifted ones that conntrack forgot, and with them their mark.
+	 */
 	RULES_STRAY,
-	RULES_MARK, /* a SYN that was shifted, or one of those, marks its connection */
-	RULES_OUT,  /* segments of marked connections are queued */
-	RULES_IN,   /* both ways */
-	/* and so is an ACK that refuses the SYN of a connection that is not shifted */
+	/* Set the connection's mark when a verdict marked its SYN or its stray segment. */
+	RULES_MARK,
+	/* Queue outgoing segments of marked connections. */
+	RULES_OUT,
+	/* Queue incoming segments of marked connections. */
+	RULES_IN,
+	/* Queue ACKs that may refuse the SYN of an unshifted connection (challenge ACKs). */
 	RULES_CHALLENGE,
 };
 
-/* Add what the rule consists of. False when memory is short. */
+/* Add the expressions of WHICH to RULE. KIND is not RULES_NONE. False when memory is short. */
 bool rules_add_rule(struct nftnl_rule *rule, enum rules_rule which, const struct rules_config *cfg,
 		    enum rules_kind kind);
 
 /*
- * The same, as nft(8) reads it after "add rule FAMILY TABLE CHAIN", with the native queue
- * expression.
+ * Write the same rule as a line that nft(8) reads after "add rule FAMILY TABLE CHAIN", with nft's
+ * own queue expression.
  */
 void rules_print_rule(FILE *f, enum rules_rule which, const struct rules_config *cfg);

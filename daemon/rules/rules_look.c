@@ -28,19 +28,20 @@ struct look {
 	unsigned int rules;
 };
 
-/* A dormant table has all its parts, and none does anything. */
+/* A dormant table counts as missing: its chains are not called. */
 static int look_at_table(const struct nlmsghdr *nlh, void *data)
 {
 	struct look *look = data;
 	const struct nlattr *a;
 
 	look->found = true;
-	mnl_attr_for_each(a, nlh,
-			  sizeof(struct nfgenmsg)) if (mnl_attr_get_type(a) == NFTA_TABLE_FLAGS &&
-						       mnl_attr_validate(a, MNL_TYPE_U32) == 0 &&
-						       ntohl(mnl_attr_get_u32(a)) &
-							       NFT_TABLE_F_DORMANT)
-		look->found = false;
+	mnl_attr_for_each(a, nlh, sizeof(struct nfgenmsg))
+	{
+		if (mnl_attr_get_type(a) == NFTA_TABLE_FLAGS &&
+		    mnl_attr_validate(a, MNL_TYPE_U32) == 0 &&
+		    ntohl(mnl_attr_get_u32(a)) & NFT_TABLE_F_DORMANT)
+			look->found = false;
+	}
 	return MNL_CB_OK;
 }
 
@@ -108,12 +109,12 @@ static int look_at_rule(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_OK;
 }
 
-/* What must be there in each family, and how to ask for it. */
+/* The parts that each family must have, and how to ask for them. */
 static const struct part {
 	uint16_t type;
 	uint16_t flags;
-	uint16_t attr;	  /* of the name */
-	const char *name; /* NULL: the chain's */
+	uint16_t attr;	  /* the attribute for NAME */
+	const char *name; /* NULL: the name of the chain */
 	mnl_cb_t look;
 } table_part = { NFT_MSG_GETTABLE, NLM_F_ACK, NFTA_TABLE_NAME, RULES_TABLE, look_at_table },
   set_part = { NFT_MSG_GETSET, NLM_F_ACK, NFTA_SET_NAME, RULES_SET, look_at_set },
@@ -143,14 +144,14 @@ static int ask_once(struct nft *nft, const struct part *p, uint16_t family, stru
 	return more < 0 ? -errno : 0;
 }
 
-/* 1, 0 or -errno. CHAIN and RET_RULES may be NULL. */
+/* Returns 1, 0 or -errno. CHAIN is NULL for tables and sets. RET_RULES may be NULL. */
 static int part_present(struct nft *nft, const struct rules_config *cfg, const struct part *p,
 			uint16_t family, const struct rules_chain *chain, unsigned int *ret_rules)
 {
 	struct look look;
 	int err = -EINTR;
 
-	/* EINTR: somebody changed the rules while we read them */
+	/* EINTR: somebody changed the rules while we read them. */
 	for (int i = 0; i < NFT_TRIES && err == -EINTR; i++) {
 		look = (struct look){ .cfg = cfg, .chain = chain };
 		err = ask_once(nft, p, family, &look);
@@ -162,26 +163,34 @@ static int part_present(struct nft *nft, const struct rules_config *cfg, const s
 	return look.found;
 }
 
+static unsigned int wanted_rules(const struct rules_config *cfg, const struct rules_chain *chain)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < RULES_ENTRIES; i++)
+		n += rules_entries[i].chain == chain && RULES_WANTED(&rules_entries[i], cfg);
+	return n;
+}
+
 static int chain_present(struct nft *nft, const struct rules_config *cfg, uint16_t family,
 			 const struct rules_chain *chain)
 {
-	unsigned int wanted = 0, rules = 0;
+	unsigned int rules = 0;
 	int present = part_present(nft, cfg, &chain_part, family, chain, NULL);
 
-	for (size_t i = 0; i < RULES_ENTRIES; i++)
-		if (rules_entries[i].chain == chain && RULES_WANTED(&rules_entries[i], cfg))
-			wanted++;
-	if (present == 1)
-		present = part_present(nft, cfg, &rules_part, family, chain, &rules);
-	return present == 1 ? rules >= wanted : present;
+	if (present != 1)
+		return present;
+	present = part_present(nft, cfg, &rules_part, family, chain, &rules);
+	return present == 1 ? rules >= wanted_rules(cfg, chain) : present;
 }
 
 static int family_present(struct nft *nft, const struct rules_config *cfg, uint16_t family)
 {
 	int present = part_present(nft, cfg, &table_part, family, NULL, NULL);
 
-	if (present == 1)
-		present = part_present(nft, cfg, &set_part, family, NULL, NULL);
+	if (present != 1)
+		return present;
+	present = part_present(nft, cfg, &set_part, family, NULL, NULL);
 	for (size_t i = 0; i < RULES_CHAINS && present == 1; i++)
 		if (RULES_WANTED(&rules_chains[i], cfg))
 			present = chain_present(nft, cfg, family, &rules_chains[i]);
@@ -190,9 +199,11 @@ static int family_present(struct nft *nft, const struct rules_config *cfg, uint1
 
 int rules_look(struct nft *nft, const struct rules_config *cfg)
 {
-	int present = 1;
+	for (size_t f = 0; f < RULES_FAMILIES; f++) {
+		int present = family_present(nft, cfg, rules_families[f]);
 
-	for (size_t f = 0; f < RULES_FAMILIES && present == 1; f++)
-		present = family_present(nft, cfg, rules_families[f]);
-	return present;
+		if (present != 1)
+			return present;
+	}
+	return 1;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rules_look.h - are our tables there, and as we make them?
+ * rules_look.h - compares our nft tables in the kernel with those that rules_install() makes.
  */
 #pragma once
 
@@ -8,7 +8,7 @@
 #include "rules.h"
 
 /*
- * 1 when our tables (not dormant), sets, chains and rules are all there, 0 when something is
- * missing, -errno when the kernel did not say.
+ * Returns 1 when our nft tables (not dormant), sets, chains and rules are all there, 0 when
+ * something is missing or different, or -errno when the kernel did not answer.
  */
 int rules_look(struct nft *nft, const struct rules_config *cfg);

@@ -12,7 +12,7 @@
 #include "rules_parts.h"
 #include "base/util.h"
 
-/* nft(8)'s own numbers, by which it lists the set as "type ifname". */
+/* Numbers of nft(8): with them it lists the set as "type ifname". */
 #define NFT_TYPE_IFNAME 41
 #define NFT_BYTEORDER_HOST 1
 
@@ -30,7 +30,7 @@ void rules_put_table(struct nft_batch *b, uint16_t family)
 	struct nlmsghdr *nlh = nft_batch_message(b, NFT_MSG_NEWTABLE, family, NLM_F_CREATE);
 
 	mnl_attr_put_strz(nlh, RULES_ATTR_TABLE, RULES_TABLE);
-	mnl_attr_put_u32(nlh, NFTA_TABLE_FLAGS, 0); /* wakes up a dormant one */
+	mnl_attr_put_u32(nlh, NFTA_TABLE_FLAGS, 0); /* makes a dormant table active */
 	nft_batch_next(b);
 }
 
@@ -73,7 +73,7 @@ static struct nftnl_set *set_new(uint16_t family)
 	return ret;
 }
 
-/* For nft(8): without it, 1.0.6 lists every name as "". */
+/* Without the byte order nft(8) 1.0.6 lists every name as "". */
 static bool set_tell_byteorder(struct nftnl_set *s)
 {
 	_cleanup_udata_ struct nftnl_udata_buf *u = nftnl_udata_buf_alloc(64);
@@ -91,7 +91,7 @@ void rules_put_set(struct nft_batch *b, uint16_t family)
 		return nft_batch_fail(b, -ENOMEM);
 	nftnl_set_set_u32(s, NFTNL_SET_KEY_TYPE, NFT_TYPE_IFNAME);
 	nftnl_set_set_u32(s, NFTNL_SET_KEY_LEN, IFNAMSIZ);
-	nftnl_set_set_u32(s, NFTNL_SET_ID, family); /* any number, unique in the batch */
+	nftnl_set_set_u32(s, NFTNL_SET_ID, family); /* any number that is unique in the batch */
 
 	nftnl_set_nlmsg_build_payload(nft_batch_message(b, NFT_MSG_NEWSET, family, NLM_F_CREATE),
 				      s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rules_parts.h - our tables' parts as messages of a batch, and libnftnl's objects, which free
- * themselves.
+ * rules_parts.h - adds the parts of our nft tables to a batch, one message each. Also cleanup
+ * attributes for libnftnl's objects.
  */
 #pragma once
 
@@ -35,7 +35,10 @@ static inline void rules_free_rule(struct nftnl_rule **rule)
 }
 #define _cleanup_rule_ __attribute__((cleanup(rules_free_rule)))
 
-/* Each is one message; of the names there may be none or several. What fails is in the batch. */
+/*
+ * Each adds one message, rules_put_names() as many as it needs. FAMILY is NFPROTO_*. Errors are
+ * kept in the batch.
+ */
 void rules_put_table(struct nft_batch *b, uint16_t family);
 void rules_put_delete_table(struct nft_batch *b, uint16_t family);
 void rules_put_flush_chain(struct nft_batch *b, uint16_t family, const struct rules_chain *c);

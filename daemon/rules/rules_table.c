@@ -13,14 +13,11 @@ static_assert(NFTA_TABLE_NAME == RULES_ATTR_TABLE && NFTA_CHAIN_TABLE == RULES_A
 	      "the table's name is attribute 1");
 
 const struct rules_chain rules_chains[RULES_CHAINS] = {
-	/* After srcnat (100), so that the packet is what the server will see, whoever translated
-	   it. */
+	/* After srcnat (100): the packet is as the server will see it. */
 	{ "postrouting", NF_INET_POST_ROUTING, 110, RULES_SYNS, false },
-	/* An accepted SYN goes on in the next base chain, which finds the mark that its verdict
-	   set. */
+	/* After "postrouting": an accepted SYN goes on here, with the mark that its verdict set. */
 	{ "shifted_out", NF_INET_POST_ROUTING, 111, RULES_SEGMENTS_OUT, true },
-	/* After conntrack's lookup (-200), before NAT is undone (-100): the tuple as the server
-	   sees it. */
+	/* After conntrack's lookup (-200) and before dstnat (-100), which undoes the NAT. */
 	{ "shifted_in", NF_INET_PRE_ROUTING, -110, RULES_SEGMENTS_IN, true },
 };
 

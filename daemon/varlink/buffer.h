@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * buffer.h - bytes on their way in or out of a socket: appended at the end, consumed at the start,
- * bounded. varlink's messages end with a NUL.
+ * buffer.h - a bounded byte queue for a socket: bytes are appended at the end and consumed at the
+ * start.
  */
 #pragma once
 
@@ -21,7 +21,10 @@ static inline size_t buffer_length(const struct buffer *b)
 	return b->end - b->start;
 }
 
-/* Make room for MORE bytes behind the contents, but never for more than MAX bytes in all. */
+/*
+ * Make room for MORE bytes at b->data + b->end. Returns 0, -ENOMEM, or -ENOBUFS when the contents
+ * would exceed MAX bytes. The caller writes the bytes and adds their number to b->end.
+ */
 static inline int buffer_reserve(struct buffer *b, size_t more, size_t max)
 {
 	size_t length = buffer_length(b), capacity;
@@ -52,12 +55,12 @@ static inline void buffer_consume(struct buffer *b, size_t n)
 	b->start += n;
 	if (b->start < b->end)
 		return;
-	/* idle connections keep no memory */
+	/* An idle connection keeps no memory. */
 	free(b->data);
 	*b = (struct buffer){ 0 };
 }
 
-/* Length of the first whole message without its NUL, or -1. */
+/* The length of the first message without its NUL; -1 when no whole message is there. */
 static inline ssize_t buffer_message_length(const struct buffer *b)
 {
 	const char *nul;

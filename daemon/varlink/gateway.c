@@ -13,8 +13,8 @@
 #include "base/util.h"
 #include "varlink.h"
 
-#define SOCKET_MODE \
-	0666 /* what it tells is no secret; who may change something is asked for each call */
+/* The answers are no secret. Calls that change something check the caller's user. */
+#define SOCKET_MODE 0666
 #define MONITOR_ACCURACY_USEC 10000
 
 struct gateway {
@@ -26,7 +26,8 @@ struct gateway {
 };
 
 /*
- * Texts that came from elsewhere: the name of an interface may hold any byte, JSON must be UTF-8.
+ * TEXT with '?' for all bytes but printable ASCII and those in BESIDES: JSON must be UTF-8, but an
+ * interface's name may hold any byte.
  */
 static struct json_object *printable_json(const char *text, const char *besides)
 {
@@ -132,7 +133,7 @@ static const char *const gauge_names[] = { GATEWAY_GAUGES(LOWER_NAME, LOWER_NAME
 static_assert(ARRAY_SIZE(counter_names) == COUNTER_COUNT, "a name for each counter");
 static_assert(ARRAY_SIZE(gauge_names) == GAUGE_COUNT, "a name for each gauge");
 
-/* The counters are read one after the other while packets pass, so the later one may be ahead. */
+/* Not below 0: packets pass while the counters are read, so LESS may have overtaken MORE. */
 static uint64_t difference(uint64_t more, uint64_t less)
 {
 	return more > less ? more - less : 0;
@@ -192,16 +193,25 @@ static int monitor_tick(struct monitor *m)
 	return 0;
 }
 
+static int monitor_tick_and_rearm(struct monitor *m)
+{
+	int r = monitor_tick(m);
+
+	if (r < 0)
+		return r;
+	r = sd_event_source_set_time_relative(m->timer, m->interval_usec);
+	if (r < 0)
+		return r;
+	return sd_event_source_set_enabled(m->timer, SD_EVENT_ONESHOT);
+}
+
 static int on_monitor_timer(sd_event_source *timer, uint64_t usec, void *user)
 {
 	struct monitor *m = user;
-	int r = monitor_tick(m);
+	int r = monitor_tick_and_rearm(m);
 
+	(void)timer;
 	(void)usec;
-	if (r >= 0)
-		r = sd_event_source_set_time_relative(timer, m->interval_usec);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
 	if (r < 0)
 		gateway_unavailable(m->call, r);
 	return 0;
@@ -216,6 +226,20 @@ static void monitor_free(void *state)
 }
 
 /* The first answer comes at once. */
+static int monitor_start(struct monitor *m, sd_event *event)
+{
+	int r;
+
+	r = sd_event_add_time_relative(event, &m->timer, CLOCK_MONOTONIC, m->interval_usec,
+				       MONITOR_ACCURACY_USEC, on_monitor_timer, m);
+	if (r < 0)
+		return r;
+	r = sd_event_source_set_priority(m->timer, SD_EVENT_PRIORITY_IDLE);
+	if (r < 0)
+		return r;
+	return monitor_tick(m);
+}
+
 static int monitor_new(struct gateway *g, struct varlink_call *call, uint64_t interval_s)
 {
 	struct monitor *m = calloc(1, sizeof(*m));
@@ -224,12 +248,7 @@ static int monitor_new(struct gateway *g, struct varlink_call *call, uint64_t in
 	if (!m)
 		return -ENOMEM;
 	*m = (struct monitor){ .gateway = g, .call = call, .interval_usec = interval_s * 1000000 };
-	r = sd_event_add_time_relative(g->event, &m->timer, CLOCK_MONOTONIC, m->interval_usec,
-				       MONITOR_ACCURACY_USEC, on_monitor_timer, m);
-	if (r >= 0)
-		r = sd_event_source_set_priority(m->timer, SD_EVENT_PRIORITY_IDLE);
-	if (r >= 0)
-		r = monitor_tick(m);
+	r = monitor_start(m, g->event);
 	if (r < 0) {
 		monitor_free(m);
 		return r;
@@ -344,7 +363,7 @@ static void answer_reload(struct varlink_call *call, int r, const struct reload_
 	}
 }
 
-/* As systemd's own services do: root may, and the user that the service runs as. */
+/* Root and the user that the daemon runs as, as in systemd's own services. */
 static bool may_reload(const struct varlink_call *call)
 {
 	const uid_t uid = varlink_call_uid(call);
@@ -356,11 +375,11 @@ static void reload(struct varlink_call *call, struct json_object *parameters, vo
 {
 	struct gateway *g = user;
 	struct reload_lines lines = { json_object_new_array(), json_object_new_array() };
-	const struct reload_report report = { add_reload_problem, add_needs_restart, &lines };
+	const struct reload_listener listener = { add_reload_problem, add_needs_restart, &lines };
 
 	(void)parameters;
 	if (may_reload(call))
-		answer_reload(call, g->source->reload(g->source_user, &report), &lines);
+		answer_reload(call, g->source->reload(g->source_user, &listener), &lines);
 	else
 		varlink_permission_denied(call);
 	json_object_put(lines.problems);
@@ -396,11 +415,9 @@ static const struct varlink_method methods[] = {
 static const struct varlink_interface interface = { GATEWAY_INTERFACE, gateway_idl, methods };
 static const struct varlink_interface *const interfaces[] = { &interface, NULL };
 
-int gateway_new(struct gateway **ret, sd_event *event, const char *path,
-		const struct gateway_source *source, void *user)
+static int start_server(struct gateway *g, const char *path)
 {
-	struct gateway *g = calloc(1, sizeof(*g));
-	struct varlink_config config = {
+	const struct varlink_config config = {
 		.vendor = "tsnatd",
 		.product = "tsnatd",
 		.version = VERSION,
@@ -408,6 +425,17 @@ int gateway_new(struct gateway **ret, sd_event *event, const char *path,
 		.interfaces = interfaces,
 		.user = g,
 	};
+	int r = varlink_server_new(&g->server, g->event, &config);
+
+	if (r < 0)
+		return r;
+	return varlink_server_listen(g->server, path, SOCKET_MODE);
+}
+
+int gateway_new(struct gateway **ret, sd_event *event, const char *path,
+		const struct gateway_source *source, void *user)
+{
+	struct gateway *g = calloc(1, sizeof(*g));
 	int r;
 
 	if (!g)
@@ -418,9 +446,7 @@ int gateway_new(struct gateway **ret, sd_event *event, const char *path,
 		.event = sd_event_ref(event),
 		.listings = { .source = source, .source_user = user },
 	};
-	r = varlink_server_new(&g->server, event, &config);
-	if (r >= 0)
-		r = varlink_server_listen(g->server, path, SOCKET_MODE);
+	r = start_server(g, path);
 	if (r < 0) {
 		gateway_free(g);
 		return r;

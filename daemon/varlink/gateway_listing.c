@@ -12,7 +12,7 @@
 #define ROWS_PER_ANSWER 64
 #define ROWS_AT_FIRST 256
 
-/* What is kept of a connection while it waits for its reader. */
+/* A connection, copied until its reader takes it. */
 struct connection_row {
 	struct tuple tuple;
 	uint8_t inside_address[16];
@@ -24,13 +24,13 @@ struct connection_row {
 
 struct listing {
 	struct gateway_listings *listings;
-	const char *field; /* of the answer */
+	const char *field; /* the answer's member that holds the rows */
 	size_t row_size, limit;
 	struct json_object *(*row_json)(const void *row);
 	uint32_t now_ms;
 	char *rows;
 	size_t count, capacity, next;
-	bool closed; /* list connections that are over, too */
+	bool closed; /* include closed connections */
 	bool truncated;
 	int error;
 };
@@ -99,7 +99,7 @@ static bool is_closed(uint32_t state)
 	return state & RECORD_RESET || (state & fins) == fins;
 }
 
-/* As in the definition of ConnectionState. */
+/* A value of ConnectionState in gateway_idl.c. */
 static const char *state_name(uint32_t state)
 {
 	if (is_closed(state))
@@ -114,7 +114,8 @@ static const char *state_name(uint32_t state)
 /* Collecting */
 
 /*
- * Room for one more row; NULL when there is none: the walk should end, and the listing knows why.
+ * Room for one more row. NULL: the walk should end, and the listing has the reason in ERROR or
+ * TRUNCATED.
  */
 static void *listing_add(struct listing *l)
 {
@@ -198,7 +199,7 @@ static void listing_free(void *state)
 	free(l);
 }
 
-/* NULL when the call got its answer already. */
+/* Returns NULL when it has answered the call with an error. */
 static struct listing *listing_new(struct gateway_listings *listings, struct varlink_call *call)
 {
 	struct listing *l;
@@ -221,12 +222,12 @@ static struct listing *listing_new(struct gateway_listings *listings, struct var
 	return l;
 }
 
-/* The source was walked with result R: answer from what it gave. */
+/* Answer from the collected rows. R: the result of the walk. */
 static void listing_start(struct listing *l, struct varlink_call *call, int r)
 {
 	if (l->error)
 		r = l->error;
-	/* a full listing ended the walk itself */
+	/* With TRUNCATED, R is only the value with which the full listing ended the walk. */
 	if (r < 0 && !l->truncated) {
 		listing_free(l);
 		gateway_unavailable(call, r);

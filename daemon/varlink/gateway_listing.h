@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * gateway_listing.h - the answers that can be long: connections and destinations, at the reader's
- * pace.
+ * gateway_listing.h - long answers: the lists of connections and of destinations.
  *
- * What is listed changes while a slow reader reads. So a listing is a compact copy, made at once
- * and turned into answers piece by piece. Its size and the number of listings at a time are
- * bounded.
+ * Records change while a slow reader reads. So a listing first copies all rows, then turns them
+ * into answers as its reader takes them. The number of rows and the number of listings are bounded.
  */
 #pragma once
 
@@ -20,10 +18,10 @@ struct gateway_listings {
 	unsigned int active;
 };
 
-/* Answer the call. LISTINGS must outlive it. CLOSED: with the connections that are over. */
+/* Answer the call. LISTINGS must outlive it. CLOSED: include closed connections. */
 void gateway_list_connections(struct gateway_listings *listings, struct varlink_call *call,
 			      bool closed);
 void gateway_list_destinations(struct gateway_listings *listings, struct varlink_call *call);
 
-/* The answer of a method that could not find out, by a negative errno. */
+/* Answer with the error Unavailable. ERROR is a negative errno. */
 void gateway_unavailable(struct varlink_call *call, int error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * json_util.h - members of JSON objects, as varlink types them.
+ * json_util.h - set and get members of JSON objects with varlink's types.
  */
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* varlink's int has 64 bits and a sign. */
+/* varlink's int is signed: a larger N becomes INT64_MAX. */
 static inline void json_add_number(struct json_object *o, const char *key, uint64_t n)
 {
 	json_object_object_add(o, key,
@@ -26,13 +26,13 @@ static inline void json_add_string(struct json_object *o, const char *key, const
 	json_object_object_add(o, key, json_object_new_string(value));
 }
 
-/* 0 when there is no such number. */
+/* Returns 0 when there is no such number. */
 static inline int64_t json_get_number(struct json_object *o, const char *key)
 {
 	return json_object_get_int64(json_object_object_get(o, key));
 }
 
-/* NULL when there is no such string. */
+/* Returns NULL when there is no such string. The string belongs to O. */
 static inline const char *json_get_string(struct json_object *o, const char *key)
 {
 	struct json_object *value = json_object_object_get(o, key);

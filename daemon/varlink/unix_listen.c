@@ -9,7 +9,7 @@
 #include "unix_listen.h"
 #include "base/util.h"
 
-/* Make way for our socket: nobody answers on one that an earlier run left behind. */
+/* Unlink the socket of an earlier run: one on which no server answers. */
 static int remove_stale_socket(const struct sockaddr_un *address)
 {
 	_cleanup_close_ int fd = -1;
@@ -22,7 +22,7 @@ static int remove_stale_socket(const struct sockaddr_un *address)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	/* EAGAIN: somebody is there, and has a queue before the door */
+	/* EAGAIN: a server is there, but its backlog is full. */
 	if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 || errno == EAGAIN)
 		return -EADDRINUSE;
 	if (errno != ECONNREFUSED)
@@ -47,7 +47,7 @@ int unix_listen(const char *path, mode_t mode)
 		return r;
 	if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
 		return -errno;
-	/* chmod, as the umask is the whole process's and other threads run */
+	/* Not umask(), which would change the mode of files that other threads create. */
 	if (chmod(path, mode) < 0 || listen(fd, SOMAXCONN) < 0) {
 		r = -errno;
 		unlink(path);

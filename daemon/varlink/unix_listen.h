@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * unix_listen.h - a listening socket in the file system.
+ * unix_listen.h - a listening Unix socket in the file system.
  */
 #pragma once
 
 #include <sys/types.h>
 
 /*
- * Listen on PATH. A socket that an earlier run left behind is replaced; one that somebody answers
- * on is not: -EADDRINUSE. Anything else at PATH: -EEXIST. Returns a descriptor that does not block,
- * or -errno.
+ * Listen on PATH, with permissions MODE. A socket that an earlier run left behind is replaced.
+ *
+ * Returns a non-blocking descriptor, owned by the caller, or -errno: -EADDRINUSE when another
+ * server answers at PATH, -EEXIST when PATH is no socket.
  */
 int unix_listen(const char *path, mode_t mode);

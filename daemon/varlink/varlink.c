@@ -22,13 +22,13 @@
 #define CONNECTIONS_PER_UID_DEFAULT 32
 #define STALL_MS_DEFAULT 30000
 #define READ_SIZE 4096
-/* Bounds the work that comers make, and the spinning while there are no descriptors for them. */
+/* Bounds the work for new connections, and the retries while no descriptor is free for them. */
 #define ACCEPTS_PER_SECOND 500
 
 struct varlink_call {
 	struct connection *connection;
 	bool active; /* there is a call, and it has not been released */
-	bool ended;  /* the last answer was given */
+	bool ended;  /* the last answer is queued */
 	bool more, oneway;
 	void *state;
 	void (*resume)(struct varlink_call *call, void *state);
@@ -41,9 +41,9 @@ struct connection {
 	sd_event_source *io, *stall;
 	int fd;
 	uid_t uid;
-	bool eof;   /* the peer says nothing more; it may still read */
-	bool dead;  /* to be freed as soon as no one stands on it: by connection_work() alone */
-	bool moved; /* the reader took something since the stall timer was set */
+	bool eof;   /* the peer sends nothing more; it may still read */
+	bool dead;  /* connection_work() will free it, when no caller uses it any more */
+	bool moved; /* the peer read something since the stall timer was set */
 	struct buffer in, out;
 	struct varlink_call call;
 };
@@ -59,8 +59,8 @@ struct varlink_server {
 /* Answers */
 
 /*
- * It ends when its source is dispatched next, which the shutdown brings about even when the reader
- * sleeps.
+ * Let the connection be freed at its next dispatch. The shutdown causes a dispatch even when the
+ * peer does nothing.
  */
 static void connection_cut(struct connection *c)
 {
@@ -98,7 +98,7 @@ static void answer(struct varlink_call *call, const char *error, struct json_obj
 			       parameters ? parameters : json_object_new_object());
 	if (continues)
 		json_add_bool(message, "continues", true);
-	/* a reader this far behind is cut off */
+	/* The output buffer is full: the reader is too slow. */
 	if (!call->oneway && connection_queue(c, message) < 0)
 		connection_cut(c);
 	json_object_put(message);
@@ -179,7 +179,7 @@ static void call_start(struct connection *c, const struct varlink_message *messa
 		varlink_invalid_parameter(call, bad);
 	else
 		method->run(call, message->parameters, c->server->config.user);
-	/* a call is answered, or whoever answers later learns when it is over */
+	/* run() must answer or call varlink_keep(). */
 	assert(call->ended || call->release);
 	if (call->oneway)
 		call->ended = true;
@@ -210,7 +210,7 @@ static void connection_free(struct connection *c)
 	free(c);
 }
 
-/* Is there a step to take now? */
+/* Can connection_step() do something now? */
 static bool connection_has_work(const struct connection *c)
 {
 	if (c->dead)
@@ -279,21 +279,21 @@ static void connection_arm_stall(struct connection *c, bool waits_for_reader)
 	c->moved = false;
 }
 
-/* Say what wakes the connection next. */
+/* Choose the events that wake the connection next. */
 static void connection_arm(struct connection *c)
 {
 	uint32_t events = 0;
 
 	/*
-	 * later calls wait in the socket while one is answered; that the peer is gone is told
-	 * unasked (EPOLLHUP)
+	 * While a call is answered, later ones wait in the socket. EPOLLHUP comes without being
+	 * asked for.
 	 */
 	if (!c->eof && !c->call.active && buffer_message_length(&c->in) < 0)
 		events |= EPOLLIN;
 	/*
-	 * Work that is left makes answers, so it can wait until they can be sent. No defer source:
-	 * sd-event counts one as waiting since it was made, so that whoever re-arms his own always
-	 * comes first.
+	 * Remaining work makes answers, so EPOLLOUT is the right time for it. A defer source would
+	 * be unfair: sd-event orders it by the time when it was made, so that a connection that
+	 * re-arms an old one always comes first.
 	 */
 	if (buffer_length(&c->out) || connection_has_work(c))
 		events |= EPOLLOUT;
@@ -302,8 +302,8 @@ static void connection_arm(struct connection *c)
 }
 
 /*
- * All that moves a connection forward ends here, and only here a connection ends while the server
- * lives.
+ * Every event of a connection ends here. While the server runs, connections are freed only here, so
+ * that no caller is left with a freed one.
  */
 static void connection_work(struct connection *c)
 {
@@ -336,7 +336,7 @@ static void connection_read(struct connection *c)
 		c->eof = true;
 	else
 		c->dead = errno != EAGAIN && errno != EINTR;
-	/* a call longer than we take */
+	/* The call is longer than VARLINK_CALL_MAX. */
 	if (buffer_length(&c->in) == VARLINK_CALL_MAX && buffer_message_length(&c->in) < 0)
 		c->dead = true;
 }
@@ -362,7 +362,7 @@ static int on_stall(sd_event_source *source, uint64_t usec, void *user)
 
 	(void)source;
 	(void)usec;
-	/* it may have been us who did not run for so long */
+	/* If the peer can be written to, it was this process that did not run for so long. */
 	if (poll(&pfd, 1, 0) <= 0)
 		c->dead = true;
 	connection_work(c);
@@ -385,7 +385,7 @@ static int connection_add_sources(struct connection *c, sd_event *event)
 	return 0;
 }
 
-/* Takes over FD. */
+/* Takes ownership of FD. */
 static void connection_new(struct varlink_server *s, int fd, uid_t uid)
 {
 	struct connection *c = calloc(1, sizeof(*c));
@@ -429,7 +429,7 @@ static int on_connect(sd_event_source *source, int listen_fd, uint32_t events, v
 
 	(void)source;
 	(void)events;
-	/* whatever it was, the next comer may have more luck */
+	/* The error concerns this connection only; the next one may work. */
 	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
 		return 0;
 	if (may_connect(s, peer.uid))
@@ -462,7 +462,7 @@ void varlink_server_free(struct varlink_server *s)
 		return;
 	while (s->connections)
 		connection_free(s->connections);
-	/* before the socket is closed: from then on the path may be another server's */
+	/* Before the socket is closed: after that the path may belong to another server. */
 	if (s->path)
 		unlink(s->path);
 	free(s->path);

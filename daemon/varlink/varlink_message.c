@@ -6,7 +6,7 @@
 
 #define NESTING_MAX 16
 
-/* The parsed object, or NULL when TEXT is anything else. */
+/* Returns NULL when TEXT is no JSON object. */
 static struct json_object *parse_object(const char *text, size_t length)
 {
 	struct json_tokener *tokener = json_tokener_new_ex(NESTING_MAX);
@@ -15,7 +15,7 @@ static struct json_object *parse_object(const char *text, size_t length)
 	if (!tokener)
 		return NULL;
 	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-	/* with its NUL, which tells the tokener that nothing follows */
+	/* With its NUL, by which the tokener knows that nothing follows. */
 	o = json_tokener_parse_ex(tokener, text, (int)length + 1);
 	if (json_tokener_get_error(tokener) != json_tokener_success ||
 	    !json_object_is_type(o, json_type_object)) {
@@ -34,7 +34,7 @@ static bool take_flag(bool *ret, struct json_object *value)
 	return true;
 }
 
-/* One top-level member of a call. False: it is unknown or has the wrong type. */
+/* Take one top-level member of a call. False: it is unknown or has the wrong type. */
 static bool take_member(struct varlink_message *m, const char *key, struct json_object *value)
 {
 	bool upgrade;
@@ -53,7 +53,7 @@ static bool take_member(struct varlink_message *m, const char *key, struct json_
 		return take_flag(&m->more, value);
 	if (strcmp(key, "oneway") == 0)
 		return take_flag(&m->oneway, value);
-	/* no method here hands the connection over to another protocol */
+	/* "upgrade" asks for another protocol on the connection. No method here has one. */
 	return strcmp(key, "upgrade") == 0 && take_flag(&upgrade, value) && !upgrade;
 }
 

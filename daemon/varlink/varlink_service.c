@@ -5,10 +5,10 @@
 #include "varlink_service.h"
 
 static const char service_description[] =
-	"# What every varlink service tells about itself\n"
+	"# The description of a varlink service\n"
 	"interface " VARLINK_SERVICE "\n"
 	"\n"
-	"# Who the service is, and the names of its interfaces\n"
+	"# The names of the service and of its interfaces\n"
 	"method GetInfo() -> (\n"
 	"\tvendor: string,\n"
 	"\tproduct: string,\n"

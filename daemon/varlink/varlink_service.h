@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * varlink_service.h - which interfaces and methods a server has, and the interface
- * org.varlink.service, in which it tells so.
+ * varlink_service.h - finds a server's methods, and implements the interface org.varlink.service,
+ * which describes the server.
  */
 #pragma once
 
@@ -9,12 +9,12 @@
 
 #define VARLINK_SERVICE "org.varlink.service"
 
-/* METHOD with its interface; NULL when the server has none of that name. */
+/* METHOD includes the interface's name. Returns NULL when the server has no such method. */
 const struct varlink_method *varlink_find_method(const struct varlink_config *config,
 						 const char *method);
 
-/* { KEY: VALUE } */
+/* Make the object { KEY: VALUE }, owned by the caller. */
 struct json_object *varlink_string_object(const char *key, const char *value);
 
-/* varlink.c's part: the configuration of the call's server. */
+/* The configuration of the call's server. In varlink.c. */
 const struct varlink_config *varlink_call_config(const struct varlink_call *call);

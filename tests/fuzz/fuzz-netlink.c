@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Any bytes as messages of nfnetlink_queue: what the parser hands out lies within the message. The
- * seeds are packets; a message header is put in front when the first byte asks for it, so that the
- * attributes' parser is reached at once.
+ * fuzz-netlink.c - any bytes as messages of nfnetlink_queue: the parsed packet must lie within its
+ * message. If the first byte is odd, a valid message header is put in front, so that the parser of
+ * attributes is reached without guessing one.
  */
 #include <libmnl/libmnl.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (queue_parse(nlh, &q) != 1 || !q.len)
 			continue;
 		MUST((const char *)q.data >= (const char *)nlh);
-		/* libmnl lets the last attribute reach into the message's padding */
+		/* libmnl lets the last attribute reach into the message's padding. */
 		MUST((const char *)q.data + q.len <= (const char *)nlh + MNL_ALIGN(nlh->nlmsg_len));
 		packet_parse(q.data, q.len, &pkt);
 	}

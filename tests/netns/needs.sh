@@ -91,5 +91,5 @@ on gw nft 'table ip tsnatd { chain postrouting { type filter hook postrouting pr
 before=$(on gw nft list ruleset)
 tsnatd -- --datapath queue >"$TMP/said" 2>&1 </dev/null
 is 'a table of that name: exit status' $? 3
-is 'a table of that name: says what to delete' "$(grep -c 'table tsnatd is there, but not as we make it .*; delete it first' "$TMP/said")" 1
+is 'a table of that name: says what to delete' "$(grep -c 'table tsnatd exists, but differs from ours .*; delete it first' "$TMP/said")" 1
 finish

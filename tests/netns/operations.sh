@@ -173,7 +173,7 @@ filters_deleted() { # queue|kernel
 	done
 	on gw tc qdisc del dev out clsact
 	succeeds "$what: with their qdisc: back" wait_for 20 filters_are out 2
-	succeeds "$what: told in the log" wait_for 5 grep -q 'out: the programs at tc were deleted by somebody' "$LOG"
+	succeeds "$what: told in the log" wait_for 5 grep -q 'out: somebody deleted the programs at tc' "$LOG"
 	succeeds "$what: healthy" wait_for 10 healthy
 	talk_completes "$what: an open shifted connection goes on" $LOW
 	repairs "$what: afterwards" 20007

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The state file: what comes back from it, and what becomes of damaged ones. The datapath is a pair
- * of arrays.
+ * state-test.c - the state file: saving, loading, and damaged files. The datapath is a pair of
+ * arrays.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@
 #define INTERVAL 60000u
 #define HOLD 300000u
 #define SAVED_AT 7654321u /* ms of the boot clock */
-#define VERSION_AT 8	  /* where the file's version stands */
+#define VERSION_AT 8	  /* offset of the version in the file */
 #define RESERVE (record_max_advance(INTERVAL + STATE_SLACK_MS))
 
 #define assert_after(a, b) assert_true((int32_t)((uint32_t)(a) - (uint32_t)(b)) > 0)
@@ -46,7 +46,7 @@ struct datapath {
 	struct record records[RECORDS];
 	struct destination_key keys[DESTINATIONS];
 	struct destination destinations[DESTINATIONS];
-	uint32_t room; /* for records; 0: as many as the arrays hold */
+	uint32_t room; /* the most records that restore() takes; 0: no limit but the arrays */
 	int each_error;
 };
 
@@ -135,7 +135,7 @@ static int teardown(void **state)
 	chmod(f->dir, 0700);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		remove(path_of(f, names[i]));
-	if (rmdir(f->dir) < 0) /* nothing else may be left in there */
+	if (rmdir(f->dir) < 0) /* fails when other files are left */
 		return -1;
 	free(f);
 	return 0;
@@ -230,7 +230,7 @@ static void assert_same_record(const struct record *was, uint64_t then, const st
 	const uint32_t kept = RECORD_LIVE | RECORD_FIN_OUT | RECORD_FIN_IN | RECORD_RESET |
 			      RECORD_NO_LAST | RECORD_FLOOR;
 
-	/* what it can have become until a crash just before the next save */
+	/* The most that TSval can be at a crash just before the next save. */
 	assert_int_equal(RECORD_LAST_TSVAL(is->last), RECORD_LAST_TSVAL(was->last) + RESERVE);
 	assert_int_equal(age_of(now, RECORD_LAST_MS(is->last)),
 			 age_of(then, RECORD_LAST_MS(was->last)));
@@ -274,14 +274,11 @@ static void assert_all_there(const struct fixture *f, uint64_t then, uint64_t no
 	}
 }
 
-/* --- there and back --- */
+/* --- saved and loaded --- */
 
 static void test_round_trip(void **state)
 {
-	/*
-	 * the next boot is young, old, or so old that its 32 bits have wrapped; so was the one
-	 * before
-	 */
+	/* Boot clocks at the save and at the load: short and long after boot, and wrapped. */
 	static const uint64_t thens[] = { SAVED_AT, 0xffffff00, 0x100000050, 0x300000000 };
 	static const uint64_t nows[] = { 0, 4000, SAVED_AT, 0xfffffff0, 0x100000010 };
 	struct fixture *f = *state;
@@ -298,7 +295,7 @@ static void test_round_trip(void **state)
 								     INTERVAL + STATE_SLACK_MS);
 		}
 	}
-	/* loading takes nothing away */
+	/* Loading does not change the file. */
 	assert_int_equal(load(f, 1), 0);
 	assert_int_equal(f->result.records, 500);
 }
@@ -321,10 +318,10 @@ static void test_what_is_not_kept(void **state)
 	struct fixture *f = *state;
 	struct record *r = &f->saved.records[0];
 
-	/* how often it was claimed, and that the sweeper had it, are of the boot that is over */
+	/* The generation and the sweeper's flag belong to the former boot. */
 	fill(&f->saved, 1, 0, 1, SAVED_AT);
 	r->state = RECORD_DEAD | RECORD_LIVE | RECORD_ANSWERED | 77 * RECORD_GENERATION;
-	/* a stamp that another processor wrote while the file was written is from its future */
+	/* Another processor may write a stamp after the save took its time: it is in the future. */
 	r->seen_ms = SAVED_AT + 40;
 	r->last = RECORD_LAST(1000, SAVED_AT + 40);
 	save(f, SAVED_AT);
@@ -335,7 +332,7 @@ static void test_what_is_not_kept(void **state)
 	assert_int_equal(RECORD_LAST_MS(r->last), 99);
 }
 
-/* A table with less room than before takes what fits. */
+/* With a lower limit than before, as many records are restored as fit. */
 static void test_smaller_table(void **state)
 {
 	struct fixture *f = *state;
@@ -369,9 +366,8 @@ static uint32_t syn_tsval(const struct record *r, const struct destination *d,
 }
 
 /*
- * Saved, and AFTER_MS later the power fails, while a client whose clock ticks HZ times a second is
- * sending. The next boot's first SYN is above all that the server has seen, and in reach: not half
- * the range away.
+ * AFTER_MS after a save the power fails, while a client whose clock runs at HZ is sending. The
+ * first SYN after the reboot must be after all TSvals that the server saw, by less than 2^30.
  */
 static void reboot(struct fixture *f, enum policy policy, enum scope scope, uint32_t hz,
 		   uint32_t after_ms, uint64_t up_ms)
@@ -393,10 +389,7 @@ static void reboot(struct fixture *f, enum policy policy, enum scope scope, uint
 	f->saved.destinations[0].high = RECORD_LAST(first, (uint32_t)now);
 	save(f, now);
 
-	/*
-	 * not saved any more: the connection goes on and ends, and under unify others follow the
-	 * clock
-	 */
+	/* After the save the connection goes on; with unify, other connections use the clock. */
 	last = first + (uint32_t)((uint64_t)after_ms * hz / 1000);
 	if (policy == POLICY_UNIFY && scope == SCOPE_DESTINATION) {
 		struct destination d = f->saved.destinations[0];
@@ -415,12 +408,12 @@ static void reboot(struct fixture *f, enum policy policy, enum scope scope, uint
 			  last - 1000000000, up_ms + 50);
 	assert_after(tsval, last);
 	assert_true(tsval - last < 1u << 30);
-	/* a tuple that was not used before, too, where the destination has the clock */
+	/* If the destination has the clock, the same holds for a tuple that was not used before. */
 	if (policy == POLICY_UNIFY && scope == SCOPE_DESTINATION) {
 		tsval = syn_tsval(NULL, &f->loaded.destinations[0], c, policy, 77, up_ms + 50);
 		assert_after(tsval, last);
 		assert_true(tsval - last < 1u << 30);
-		/* or its keyed clock, if no client was faster */
+		/* It holds for the keyed clock alone, too, if no client was faster. */
 		tsval = syn_tsval(NULL, NULL, c, policy, 77, up_ms + 50);
 		if (hz <= 1000) {
 			assert_after(tsval, last);
@@ -448,8 +441,8 @@ static void test_reboot(void **state)
 }
 
 /*
- * The server holds what was saved, or what the reserve allows for, or something between. The next
- * SYN comes from any clock, and what is after one end of that may be before the other.
+ * The server may hold any TSval from the saved one to the restored one. The next SYN may have any
+ * TSval, which may be after the one and before the other.
  */
 static void test_reboot_any_clock(void **state)
 {
@@ -474,13 +467,13 @@ static void test_reboot_any_clock(void **state)
 		left = syn_tsval(&f->loaded.records[0], NULL, &f->clock, POLICY_REPAIR, tsval,
 				 5100);
 		assert_after(left, last);
-		assert_after(left,
-			     last + INTERVAL + STATE_SLACK_MS); /* a clock of 1 kHz, a crash just
-								   before the next save */
+		/* The server's view if a clock of 1 kHz ran until a crash just before the next
+		 * save. */
+		assert_after(left, last + INTERVAL + STATE_SLACK_MS);
 	}
 }
 
-/* Again and again, with nothing in between: the clock goes on, by the reserve each time. */
+/* Boot after boot without traffic: each time the clock advances by interval and slack. */
 static void test_reboot_loop(void **state)
 {
 	struct fixture *f = *state;
@@ -505,7 +498,7 @@ static void test_reboot_loop(void **state)
 #define SIZE_MAX_FILE 1000000
 static uint8_t image[SIZE_MAX_FILE];
 
-/* Write the SIZE bytes at IMAGE as the state file: it must be set aside. Returns the one reason. */
+/* Write the SIZE bytes at IMAGE as the state file, which must be set aside. Returns the reason. */
 static const char *set_aside(struct fixture *f, size_t size)
 {
 	static uint8_t bad[SIZE_MAX_FILE];
@@ -546,15 +539,15 @@ static void test_damaged(void **state)
 	assert_non_null(strstr(set_aside(f, n), "version"));
 	image[VERSION_AT]--;
 	memset(image, 0, n);
-	assert_non_null(strstr(set_aside(f, n), "does not start as a state file"));
+	assert_non_null(strstr(set_aside(f, n), "does not begin like a state file"));
 	assert_non_null(set_aside(f, 4096));
-	/* the file was only ever an example: after all that, saving and loading work */
+	/* Saving and loading still work. */
 	save(f, SAVED_AT);
 	assert_int_equal(load(f, 5), 0);
 	assert_int_equal(f->result.records, 50);
 }
 
-/* Any bit of any byte, header included. */
+/* Any bit of any byte, also in the header. */
 static void test_flipped_bits(void **state)
 {
 	struct fixture *f = *state;
@@ -580,7 +573,7 @@ static void test_not_a_file(void **state)
 	assert_false(exists(f, "state"));
 	save(f, SAVED_AT);
 	assert_int_equal(load(f, 5), 0);
-	/* one of which nobody knows the other end */
+	/* A pipe without a writer. */
 	remove(path_of(f, "state"));
 	remove(path_of(f, "state.bad"));
 	assert_int_equal(mkfifo(path_of(f, "state"), 0600), 0);
@@ -595,13 +588,13 @@ static void test_valid_temporary(void **state)
 	struct fixture *f = *state;
 	size_t n = good_image(f, 40, 5);
 
-	/* beside nothing at all: the first save */
+	/* No state file: the crash was in the first save. */
 	remove(path_of(f, "state"));
 	write_file(f, "state.new", image, n);
 	assert_int_equal(load(f, 5), 0);
 	assert_null(f->result.unusable);
 	assert_all_there(f, SAVED_AT, 5);
-	/* beside an empty one, and one with a bad checksum */
+	/* An empty state file, and one with a bad checksum. */
 	write_file(f, "state", "", 0);
 	assert_int_equal(load(f, 5), 0);
 	assert_string_equal(f->result.unusable, "it is empty");
@@ -612,7 +605,7 @@ static void test_valid_temporary(void **state)
 	assert_string_equal(f->result.unusable, "its checksum is wrong");
 	assert_all_there(f, SAVED_AT, 5);
 	assert_true(exists(f, "state.bad"));
-	/* a temporary that is itself cut short is no help, and does no harm beside a good file */
+	/* A truncated temporary is not used, and does not disturb a good state file. */
 	write_file(f, "state", image, n);
 	image[n - 1] ^= 1;
 	write_file(f, "state.new", image, n / 2);
@@ -621,15 +614,12 @@ static void test_valid_temporary(void **state)
 	write_file(f, "state", image, n);
 	assert_int_equal(load(f, 5), 0);
 	assert_null(f->result.unusable);
-	/* and the next save gets rid of it */
+	/* The next save removes it. */
 	save(f, SAVED_AT);
 	assert_false(exists(f, "state.new"));
 }
 
-/*
- * A whole file wins over a temporary, whatever is in that: which one is newer nobody can tell, and
- * it was never renamed.
- */
+/* A valid state file is used rather than a temporary, which was never renamed. */
 static void test_file_before_temporary(void **state)
 {
 	struct fixture *f = *state;
@@ -645,7 +635,7 @@ static void test_file_before_temporary(void **state)
 
 /* --- failures --- */
 
-/* Run FN as somebody without rights; as an ordinary user, as oneself. */
+/* Run FN as a user without privileges. */
 static void as_nobody(void (*fn)(struct fixture *), struct fixture *f)
 {
 	bool root = geteuid() == 0;
@@ -677,7 +667,7 @@ static void test_unwritable_directory(void **state)
 	chmod(f->dir, 0700);
 	assert_int_equal(load(f, 5), 0);
 	assert_all_there(f, SAVED_AT, 5);
-	/* no directory at all */
+	/* The directory does not exist. */
 	assert_int_equal(state_save("/nonexistent/dir", &ops, &f->saved, &f->clock, SAVED_AT,
 				    INTERVAL),
 			 -ENOENT);
@@ -685,7 +675,7 @@ static void test_unwritable_directory(void **state)
 	assert_int_equal(state_secret("/nonexistent/dir", &key), -ENOENT);
 }
 
-/* The state file was of no use for the reason WHY, and is not lost. */
+/* The state file was not used for the reason WHY, but is kept as "state.bad". */
 static void assert_aside(struct fixture *f, const char *why, size_t n)
 {
 	static uint8_t bad[SIZE_MAX_FILE];
@@ -702,10 +692,7 @@ static void load_finds_none(struct fixture *f)
 	assert_int_equal(load(f, 5), -ENOENT);
 }
 
-/*
- * What cannot be opened is not taken for missing: the next save would replace it, and nobody would
- * know.
- */
+/* A file that cannot be opened must not count as missing: the next save would replace it. */
 static void test_unreadable(void **state)
 {
 	struct fixture *f = *state;
@@ -730,7 +717,7 @@ static void test_unreadable(void **state)
 	assert_int_equal(f->loaded.n_records, 0);
 }
 
-/* A name that is taken: then it is not said that the file is safe. */
+/* "state.bad" cannot be replaced: the error is in aside_error. */
 static void test_cannot_set_aside(void **state)
 {
 	struct fixture *f = *state;
@@ -743,7 +730,7 @@ static void test_cannot_set_aside(void **state)
 	assert_true(exists(f, "state"));
 }
 
-/* Run FN in a process of its own. Returns its status, -1 when it did not end by itself. */
+/* Run FN in a child process. Returns its exit status, or -1 when a signal ended it. */
 static int in_child(int (*fn)(struct fixture *), struct fixture *f)
 {
 	pid_t pid = fork();
@@ -758,7 +745,7 @@ static int in_child(int (*fn)(struct fixture *), struct fixture *f)
 
 #define MAY_NOT 77
 
-/* A file system with room for one of the states and a half; it is gone with the process. */
+/* A file system with room for one and a half states. It goes with the process. */
 static int fill_a_disk(struct fixture *f)
 {
 	struct stat st;
@@ -766,12 +753,12 @@ static int fill_a_disk(struct fixture *f)
 	if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 	    mount("tmpfs", f->dir, "tmpfs", 0, "size=64k") < 0)
 		return MAY_NOT;
-	fill(&f->saved, 300, 5, 1, SAVED_AT); /* of some 150 bytes each */
+	fill(&f->saved, 300, 5, 1, SAVED_AT); /* some 150 bytes each */
 	if (state_save(f->dir, &ops, &f->saved, &f->clock, SAVED_AT, INTERVAL) != 0)
 		return 1;
 	if (state_save(f->dir, &ops, &f->saved, &f->clock, SAVED_AT, INTERVAL) != -ENOSPC)
 		return 2;
-	/* what was written of the new one is gone, the old one is not */
+	/* The partial temporary is gone, the old file is not. */
 	if (exists(f, "state.new") || stat(path_of(f, "state"), &st) < 0 || st.st_size < 30000)
 		return 3;
 	return load(f, 5) == 0 && f->result.records == 300 ? 0 : 4;
@@ -786,7 +773,7 @@ static void test_full_disk(void **state)
 	assert_int_equal(r, 0);
 }
 
-/* A limit on the size of files. Whichever write meets it, the old file stays. */
+/* A limit on the file size. Whichever write fails, the old file stays. */
 static void test_no_room(void **state)
 {
 	struct fixture *f = *state;
@@ -813,7 +800,7 @@ static void test_no_room(void **state)
 	signal(SIGXFSZ, SIG_DFL);
 }
 
-/* The walk through the table broke off: half a table is not saved over a whole one. */
+/* The walk through the records fails: the old file is not replaced. */
 static void test_walk_fails(void **state)
 {
 	struct fixture *f = *state;
@@ -857,7 +844,7 @@ static void test_secret(void **state)
 		assert_int_equal(state_secret(f->dir, &key), 0);
 		assert_memory_equal(&key, &first, sizeof(key));
 	}
-	/* removed: another one, and that is kept, too */
+	/* After the file is removed a new secret is made and kept. */
 	remove(path_of(f, "secret"));
 	assert_int_equal(state_secret(f->dir, &key), 0);
 	assert_memory_not_equal(&key, &first, sizeof(key));
@@ -882,7 +869,7 @@ static void test_secret_cut_short(void **state)
 		assert_int_equal(state_secret(f->dir, &again), 0);
 		assert_memory_equal(&key, &again, sizeof(key));
 	}
-	/* a leftover of a crash half way is written over */
+	/* A temporary that a crash left is overwritten. */
 	remove(path_of(f, "secret"));
 	write_file(f, "secret.new", "0123456789abcdef", 7);
 	assert_int_equal(state_secret(f->dir, &key), 0);
@@ -890,7 +877,7 @@ static void test_secret_cut_short(void **state)
 	assert_int_equal(st.st_size, sizeof(key));
 }
 
-/* What cannot be read is not taken for missing: it would be replaced, and all clocks would step. */
+/* A secret that cannot be read must not be replaced: all clocks would step. */
 static void test_secret_unreadable(void **state)
 {
 	struct fixture *f = *state;
@@ -905,10 +892,10 @@ static void test_secret_unreadable(void **state)
 
 #define ROUNDS 250
 
-/* In shared memory: the generation of the last save that came back. */
+/* In shared memory: the generation of the last save that was completed. */
 static volatile uint32_t *saved_generation;
 
-/* Microseconds that one save takes here, with its two fsyncs. */
+/* Microseconds that one save takes on this machine. */
 static uint32_t cost_of_save(struct fixture *f)
 {
 	struct timespec a, b;
@@ -953,7 +940,8 @@ static void test_killed(void **state)
 		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_true((void *)saved_generation != MAP_FAILED);
 	/*
-	 * on a busy machine it takes more until the middle was hit, and until enough came to an end
+	 * A busy machine needs more rounds until a kill hit the middle of a save and enough saves
+	 * were completed.
 	 */
 	for (int round = 0;
 	     round < ROUNDS ||
@@ -976,11 +964,11 @@ static void test_killed(void **state)
 		r = load(f, 5);
 		assert_null(f->result.unusable);
 		if (generation == 0 && r == -ENOENT)
-			continue; /* not even the first one was done */
+			continue; /* the first save was not completed */
 		assert_int_equal(r, 0);
 		/*
-		 * that one, or the next, which was in place when the child died, or whole but not
-		 * yet renamed
+		 * Loaded is that generation or the next one, which was already in place or whole in
+		 * the temporary when the child died.
 		 */
 		memcpy(&generation, f->loaded.tuples[0].src, sizeof(generation));
 		assert_in_range(generation, *saved_generation, *saved_generation + 1);
@@ -988,7 +976,7 @@ static void test_killed(void **state)
 		*saved_generation = generation;
 	}
 	assert_true(*saved_generation > ROUNDS / 10);
-	assert_true(left_temporary > 0); /* it was hit in the middle */
+	assert_true(left_temporary > 0); /* some kill hit the middle of a save */
 	munmap((void *)saved_generation, 4096);
 }
 

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# debian-6.1.sh - the emulated-kernel test: what was built, on the kernel of Debian 12, and so on a distribution's kernel.
+# debian-6.1.sh - runs the built programs on Debian 12's kernel, in an emulated machine.
 #
 #	tests/vm/debian-6.1.sh [-s] [KERNEL]
 #
-# With -s it is skipped, and says so, where the kernel is not there and cannot be downloaded; else that is a failure.
+# A kernel that is neither there nor can be downloaded is a failure; with -s the test is skipped then.
 #
 # KERNEL is a package for apt-get download, or a folder with an unpacked one. The default, linux-image-amd64, stands for the newest
-# one of the release. What was downloaded stays below build/vm; to get a newer one, remove it there.
+# one of the release. Downloaded kernels stay below build/vm/kernel; remove one there to get a newer one.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -26,7 +26,7 @@ die() { printf 'not ok - %s\n' "$*"; exit 1; }
 skip() { printf "ok - Debian's kernel # SKIP %s\n" "$*"; exit 77; }
 apt() { apt-get -qq -o Acquire::Retries=3 -o Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 "$@"; }
 
-# A metapackage has no kernel, but the name of the package that has it.
+# A metapackage depends on the package that contains the kernel.
 package_of() { # PACKAGE
 	apt-cache depends "$1" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p' | grep . || echo "$1"
 }
@@ -36,7 +36,7 @@ download() { # prints the package's name; the package goes to the current folder
 
 	package=$(package_of "$wanted")
 	if ! apt download "$package" 2>download.log; then
-		# the list of packages is older than the mirror, or not there at all
+		# The list of packages may be older than the mirror's, or missing.
 		[ "$(id -u)" != 0 ] || apt update >>download.log 2>&1
 		package=$(package_of "$wanted")
 		apt download "$package" 2>>download.log || return
@@ -44,7 +44,7 @@ download() { # prints the package's name; the package goes to the current folder
 	echo "$package"
 }
 
-fetch() ( # DIR: the kernel, without what no test needs
+fetch() ( # DIR: the kernel, without modules that no test needs
 	set -e
 	new=$1.new
 	trap 'rm -rf "$new"' EXIT
@@ -53,7 +53,7 @@ fetch() ( # DIR: the kernel, without what no test needs
 	cd "$new"
 	command -v apt-get >/dev/null || die "no apt-get to download $wanted with: give a folder with an unpacked kernel"
 	package=$(download) || $offline "cannot download $wanted: $(tail -n 1 download.log)"
-	# newer kernels come in parts
+	# Newer releases split the kernel into packages.
 	for part in binary modules; do
 		apt download "linux-$part-${package#linux-image-}" 2>>download.log || true
 	done

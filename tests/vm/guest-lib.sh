@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# guest-lib.sh - namespaces, processes and questions for the scripts that run in a guest. Sourced by them.
+# guest-lib.sh - functions for the scripts that run in a guest, which source it: namespaces, processes, connections, counters.
 #
 #   client1                 gateway                              server
 #   +------+       +------------------------+         +-------------------------+
@@ -12,16 +12,16 @@
 #   +------+       +------------------------+         +-------------------------+
 #   client2: 10.77.2.2, fd77:2::2
 #
-# With tcp_timestamps=1, the default, a client adds an offset to its clock, by kernel that of the pair of addresses or that of the
-# tuple before NAT. So what shares a port after NAT has unrelated clocks.
+# With tcp_timestamps=1, the default, a client adds an offset to its clock. Depending on the kernel it is a hash of the pair of
+# addresses or of the tuple before NAT. So connections that share a port after NAT have unrelated clocks.
 
 SERVER4=198.51.100.2
 SERVER6=2001:db8:77::2
 PORT=7000
-FRESH_PORT=7001 # where the server has no TIME_WAIT yet
+FRESH_PORT=7001 # a port on which the server has no TIME_WAIT yet
 PIN_DIR=/sys/fs/bpf/tsnatd
 LOG=/tmp/tsnatd.log
-TSNATD=tsnatd # and what comes before it
+TSNATD=tsnatd # the command, with wrappers before it
 INTERFACE=out
 
 failed=0
@@ -56,7 +56,7 @@ at_most() { # TEXT ACTUAL LIMIT
 	if [ "${2:-999}" -le "$3" ]; then ok "$1 ($2)"; else not_ok "$1" "is '$2', at most $3 expected"; fi
 }
 
-succeeds() { # TEXT COMMAND..., which may set variables
+succeeds() { # TEXT COMMAND...; no subshell, so COMMAND may set variables
 	local text=$1
 
 	shift
@@ -65,7 +65,7 @@ succeeds() { # TEXT COMMAND..., which may set variables
 
 # ---- processes ---------------------------------------------------------------------------------------------
 
-# Not `ip netns exec`, which mounts a new /sys over the bpffs.
+# Not `ip netns exec`: it mounts a new /sys, which hides the bpffs.
 on() { # NAMESPACE COMMAND...
 	local ns=$1
 
@@ -135,8 +135,8 @@ topology_up() { # PORTS random|fully-random
 			}
 		}
 	END
-	# A closed connection's port may be used again at once, also where the NAT itself would wait for that. What comes late for
-	# it is no new connection.
+	# A closed connection's port may be used again at once, although conntrack would wait by default. With tcp_loose=0 a late
+	# segment of the closed connection makes no new entry.
 	on gateway sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 \
 		net.netfilter.nf_conntrack_tcp_timeout_time_wait=0 \
 		net.netfilter.nf_conntrack_tcp_timeout_close=0 net.netfilter.nf_conntrack_tcp_loose=0
@@ -174,7 +174,7 @@ start() { # ARGS: 0 when it is ready
 	wait_for 30 is_up_or_has_ended && ! has_ended $tsnatd_pid
 }
 
-stop() { # [SIGNAL]: the exit status is in stopped
+stop() { # [SIGNAL]: puts the exit status into "stopped"
 	stopped=
 	[ -n "$tsnatd_pid" ] || return 0
 	kill -"${1:-TERM}" "$tsnatd_pid" 2>/dev/null
@@ -191,10 +191,10 @@ stat_of() { # COUNTER
 	tsnatctl stats | sed -n "s/^$1 //p"
 }
 
-# What most tests want to know first.
+# The parts of the status that depend on the kernel.
 kind() { echo "$(status_of datapath) $(status_of rules) $(status_of mapping) $(status_of realtime)"; }
 
-programs() { # how many of ours are attached
+programs() { # prints the number of our programs that are attached
 	{
 		on gateway tc filter show dev out ingress
 		on gateway tc filter show dev out egress
@@ -209,7 +209,7 @@ server() { # ipv4|ipv6
 	if [ "$1" = ipv6 ]; then echo $SERVER6; else echo $SERVER4; fi
 }
 
-# Short connections from both clients by turns, so that each finds ports that the other one used last. Prints how many failed.
+# Short connections from both clients in turn, so that each gets ports that the other one used last. Prints how many failed.
 mix() { # TURNS COUNT
 	local client family
 
@@ -228,8 +228,8 @@ counter() { # NAMESPACE FILE-BELOW-/proc/net LINE NAME; nothing when the kernel 
 		$1 == line { for (i = 2; i <= n; i++) if (names[i] == name) print $i }' /proc/net/"$2"
 }
 
-# SYNs that the server refused. Kernels before 6.14 do not count them apart from other segments with an old timestamp, but each
-# one is sent again.
+# SYNs that the server refused. Kernels before 6.14 have no counter for them alone, but the client sends each refused SYN again, and
+# counts that.
 refused() {
 	local n
 
@@ -238,10 +238,10 @@ refused() {
 	echo "$n"
 }
 
-# Segments of established connections, and on kernels as above of closed ones.
+# Segments that the server discarded for their timestamp. Kernels before 6.14 count refused SYNs here, too.
 discarded() { counter server netstat TcpExt PAWSEstab; }
 
-# One connection that stays open; say() sends lines on it.
+# Open a connection that stays open. say() sends lines on it.
 open() { # CLIENT ipv4|ipv6
 	rm -f /tmp/talk /tmp/talk.log
 	mkfifo /tmp/talk
@@ -251,7 +251,7 @@ open() { # CLIENT ipv4|ipv6
 	wait_for 20 grep -q connected /tmp/talk.log
 }
 
-heard() { # LINE: it came back from the server
+heard() { # LINE: waits until the server sent it back
 	wait_for 20 grep -qx "$1" /tmp/talk.log
 }
 
@@ -267,10 +267,10 @@ hang_up() {
 	talk_pid=
 }
 
-# The shift of the only connection that is open.
+# The shift of the only open connection.
 shift_of_it() { tsnatctl connections | cut -d' ' -f4; }
 
-# Open a connection that needs a shift, as every second one does.
+# Open a connection that gets a shift. About every second one does.
 open_shifted() { # FAMILY
 	local client
 

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# guest-queue.sh - what the development kernel may lack: the shipped nft rules of the datapath without BPF, which need the queue expression; flowtables;
-# VLAN devices, for both datapaths. Root's first and only program in a guest: see kvmtest.sh.
+# guest-queue.sh - tests with features that a development kernel may lack: the queue expression, which the shipped nft rules for the
+# datapath without BPF use; flowtables; VLAN devices, with both datapaths. It is the only script that runs in a guest: see kvmtest.sh.
 
 . /guest-lib.sh
 
-# Reused ports.
+# Connections on reused ports succeed, and SYNs are shifted.
 repaired() { # WHAT
 	local refused_before
 
@@ -15,12 +15,11 @@ repaired() { # WHAT
 	at_least "$1: SYNs shifted" "$(stat_of syn_shifted)" 10
 }
 
-# undisturbed WHAT BEFORE: kernels before 6.14 count refused SYNs there, too
-undisturbed() {
+undisturbed() { # WHAT BEFORE
 	is "$1: the server discarded nothing (PAWSEstab)" "$(discarded)" "$2"
 }
 
-# The file as it is, but for the interface's name.
+# The shipped file, with another interface name.
 shipped_rules() {
 	local what="conf/tsnatd-queue.nft" before
 
@@ -45,7 +44,7 @@ shipped_rules() {
 offloaded() { on gateway grep -c 'OFFLOAD' /proc/net/nf_conntrack; }
 is_offloaded() { [ "$(offloaded)" -ge 1 ]; }
 
-# Marked connections stay out of it by the documented rule, others do not.
+# By the documented rule marked connections stay out of the flowtable. Others get into it.
 flowtable() {
 	local what="flowtable, the datapath without BPF" before n
 
@@ -73,7 +72,7 @@ flowtable() {
 	topology_down
 }
 
-# An open connection without shift, whose data flows.
+# Open a connection that gets no shift.
 open_unshifted() {
 	for _ in 1 2 3 4 5 6 7 8; do
 		for client in client1 client2; do
@@ -126,5 +125,5 @@ flowtable
 vlan --datapath queue
 vlan --datapath bpf --decide queue
 vlan --datapath bpf --decide kernel
-is "the kernel has nothing to complain about" "$(dmesg | grep -E 'BUG|WARNING|Oops|refcount|stall')" ""
+is "the kernel logged no warning" "$(dmesg | grep -E 'BUG|WARNING|Oops|refcount|stall')" ""
 exit $failed

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# guest.sh - the daemon on the kernel that is running. Root's first and only program in a guest: see kvmtest.sh.
+# guest.sh - tests of the daemon on the guest's kernel. It is the only script that runs in a guest: see kvmtest.sh.
 
 . /guest-lib.sh
 
@@ -14,7 +14,7 @@ mapping() { # FAMILY INSIDE-ADDRESS
 	hang_up
 }
 
-# A life from start to cleanup.
+# From start to cleanup.
 life() {
 	local family
 
@@ -35,7 +35,7 @@ life() {
 	stop
 	is "SIGTERM: exit status 0" "$stopped" 0
 	is "SIGTERM: no rule is left, except other people's" "$(tables)" "table inet nat "
-	is "SIGTERM: the programs stay for connections that live" "$(programs)" 2
+	is "SIGTERM: the programs stay for open connections" "$(programs)" 2
 	succeeds "--cleanup: succeeds" on gateway tsnatd -i out --cleanup
 	is "--cleanup: no program is left" "$(programs)" 0
 	is "--cleanup: no qdisc is left" "$(on gateway tc qdisc show dev out | grep -c clsact)" 0
@@ -44,7 +44,7 @@ life() {
 	topology_down
 }
 
-# Without tsnatd. Else the rest would prove nothing.
+# Without tsnatd the server refuses SYNs. Else the tests below would prove nothing.
 need() {
 	topology_up 40000-40019 fully-random
 	mix 1 20 >/dev/null
@@ -67,12 +67,14 @@ reuse() { # WHAT POLICY
 	refused_before=$(refused)
 	shifted_before=$(stat_of syn_shifted)
 	is "$what: all connections succeed" "$(mix 3 20)" 0
-	# on a busy machine a port may be used again before the server saw the last one's FIN: whatever the clock then, it refuses
+	# On a busy machine a port may be used again before the server got the former connection's FIN. It refuses that SYN
+	# whatever its timestamp.
 	at_most "$what: of 240 SYNs the server refuses" $(($(refused) - refused_before)) 3
 	at_least "$what: SYNs shifted" $(($(stat_of syn_shifted) - shifted_before)) 20
 }
 
-# The connection while tsnatd is down, and after it came back. Programs go on in the kernel; without them segments wait.
+# The open connection while tsnatd is down, and after it was started again. BPF programs go on in the kernel; with the queue datapath
+# segments wait.
 outage() { # WHAT SIGNAL FAMILY ARGS
 	local what="$1, SIG$2" signal=$2 family=$3 before
 
@@ -97,7 +99,7 @@ outage() { # WHAT SIGNAL FAMILY ARGS
 	is "$what: the server discarded nothing (PAWSEstab)" "$(discarded)" "$before"
 }
 
-# Reused ports with one policy and the other, then a connection that lives through two outages.
+# Reused ports with each policy, then a connection that stays open over two outages.
 job() { # FAMILY random|fully-random "POLICIES" ARGS
 	local family=$1 ports=$2 policies=$3 policy shift_before what
 
@@ -118,7 +120,8 @@ job() { # FAMILY random|fully-random "POLICIES" ARGS
 	topology_down
 }
 
-# The wall clock steps while it runs, and a machine without a battery begins in 1970: what was saved is as old as it is.
+# The wall clock steps while tsnatd runs, and again before the next start, as on a machine without a battery. The age of saved records
+# must not depend on it.
 wall_clock() { # POLICY
 	local what="$1, wall clock"
 
@@ -128,7 +131,7 @@ wall_clock() { # POLICY
 	succeeds "$what: steps to 1970" date -s @86400
 	is "$what: in 1970: all connections succeed" "$(mix 1 20)" 0
 	stop
-	succeeds "$what: then, as after a reboot, the state file is all there is" on gateway tsnatd -i out --state-dir /tmp/state --cleanup
+	succeeds "$what: --cleanup, so that as after a reboot only the state file is left" on gateway tsnatd -i out --state-dir /tmp/state --cleanup
 	succeeds "$what: and it is 2033" date -s @2000000000
 	succeeds "$what: starts again" start --policy "$1"
 	at_least "$what: records restored" "$(sed -n 's/.*restored \([0-9]*\) records.*/\1/p' $LOG)" 30
@@ -138,7 +141,7 @@ wall_clock() { # POLICY
 	topology_down
 }
 
-# As under a service manager: root makes the directories, the daemon has a user of its own.
+# As under a service manager: root makes the directories, and the daemon runs as another user.
 plain_user() {
 	local caps=+net_admin,+bpf,+perfmon,+sys_nice
 
@@ -158,7 +161,7 @@ plain_user() {
 	stop
 	is "plain user: SIGTERM: exit status 0" "$stopped" 0
 	is "plain user: SIGTERM: no rule is left, except other people's" "$(tables)" "table inet nat "
-	succeeds "plain user: starts over what it left" start
+	succeeds "plain user: starts again with the programs that stayed" start
 	is "plain user: one program at each hook" "$(programs)" 2
 	TSNATD=tsnatd
 	topology_down
@@ -173,5 +176,5 @@ job ipv4 random "repair unify" --datapath queue
 plain_user
 wall_clock repair
 wall_clock unify
-is "the kernel has nothing to complain about" "$(dmesg | grep -E 'BUG|WARNING|Oops|refcount|stall')" ""
+is "the kernel logged no warning" "$(dmesg | grep -E 'BUG|WARNING|Oops|refcount|stall')" ""
 exit $failed

@@ -5,15 +5,15 @@
 #	kvmtest.sh -k DIR -o DIR [-m MODULES] [-b PROGRAMS] [-f FILES] [-t SECONDS] SCRIPT
 #
 #	-k DIR		an unpacked kernel package: a vmlinuz and lib/modules below it
-#	-o DIR		where the guest's files are made, and the console's log stays
-#	-m MODULES	to put in, with what they depend on. None is loaded: the guest's kernel does that on demand
-#	-b PROGRAMS	for the guest's /bin, with their shared libraries; the rest of it is busybox
+#	-o DIR		for the guest's files and the log of its console
+#	-m MODULES	to install, with their dependencies. The guest's kernel loads them on demand
+#	-b PROGRAMS	for the guest's /bin, with their shared libraries; all others come from busybox
 #	-f FILES	for the guest's root directory
-#	-t SECONDS	after which the guest is ended
+#	-t SECONDS	after which the guest is killed
 #
-# What the script prints is printed as it comes; what the kernel prints is in the log. Exits with the script's status, or 99
-# when the guest did not come so far. Needs no root, network, disk image or loop device. The processor is emulated, which
-# works everywhere; TSNATD_VM_ACCEL=kvm takes the machine's own.
+# The script's output goes to standard output, the kernel's messages to the log. Exits with the script's status, or 99 when the
+# guest ended before the script did. Needs no root, network, disk image or loop device. The processor is emulated, which works
+# everywhere; with TSNATD_VM_ACCEL=kvm it is virtualized.
 set -euo pipefail
 
 die() { printf 'not ok - %s\n' "$*"; exit 99; }
@@ -54,7 +54,7 @@ add_program() { # NAME or PATH; replaces the applet of its name
 	done
 }
 
-unpacked() { # FILE: a module as the kernel's loader wants it
+unpacked() { # FILE: prints a module without compression, for the loader of busybox
 	case $1 in
 	*.xz) xz -dc "$1" ;;
 	*.zst) zstd -qdc "$1" ;;
@@ -63,7 +63,7 @@ unpacked() { # FILE: a module as the kernel's loader wants it
 }
 
 declare -A known=()
-add_module() { # NAME; one that is not there may be built in, or the test will find out
+add_module() { # NAME; a missing module may be built into the kernel; else a test fails
 	local name=${1//-/_} file to
 
 	[ -z "${known[$name]:-}" ] || return 0
@@ -91,7 +91,7 @@ make_root() {
 	for applet in $("$busybox" --list); do
 		[ "$applet" = busybox ] || ln -s busybox "$root/bin/$applet"
 	done
-	# busybox's own shell prefers its applets to programs of the same name
+	# Not busybox's shell, which would prefer its applets to programs of the same name.
 	applet=$(readlink -f /bin/sh)
 	add_program "$applet"
 	[ "${applet##*/}" = sh ] || ln -sf "${applet##*/}" "$root/bin/sh"
@@ -116,7 +116,7 @@ make_root() {
 		mount -t tmpfs -o mode=0755 run /run
 		mount -t bpf -o mode=0700 bpf /sys/fs/bpf # as systemd does
 		ip link set lo up
-		# the second serial line, where no message of the kernel comes between
+		# The second serial line, where no kernel message gets between.
 		stty raw </dev/ttyS1
 		exec >/dev/ttyS1 2>&1 </dev/null
 		echo "# $(uname -r), $(nproc) processors, up after $(cut -d' ' -f1 /proc/uptime) s"
@@ -143,7 +143,7 @@ run_guest() {
 vmlinuz=$(find "$kernel" -name 'vmlinuz*' -type f | head -n 1)
 module_dir=$(dirname "$(find "$kernel" -name modules.order | head -n 1)")
 release=${module_dir##*/}
-[ -n "$vmlinuz" ] && [ -d "$module_dir/kernel" ] || die "there is no vmlinuz, or no modules, below $kernel"
+[ -n "$vmlinuz" ] && [ -d "$module_dir/kernel" ] || die "there is no vmlinuz or no lib/modules below $kernel"
 
 mkdir -p "$out"
 : >"$console"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * peer.c - both ends of the connections that the guest makes.
+ * peer.c - client and server for the connections in the guest.
  *
  *	peer serve PORT
- *		echo what comes; after a '!' close first, so that TIME_WAIT is here
+ *		echo all data; after a '!' close the connection, so that TIME_WAIT is on this side
  *	peer connect COUNT ADDRESS PORT
- *		that many short connections, one after the other, and what became of them
+ *		make COUNT short connections, one after the other, and print how many failed
  *	peer talk ADDRESS PORT
- *		one connection: each line of standard input goes there and has to come back
+ *		make one connection, send each line of standard input and expect it back
  *
  * Linked statically, so that it needs no library in the guest.
  */
@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define CONNECTIONS_MAX 256 /* at once, in the server */
-#define PATIENCE_S 15	    /* a SYN that is lost three times comes after 7 s */
+#define PATIENCE_S 15	    /* a SYN that is lost three times is sent again after 7 s */
 
 static _Noreturn void die(const char *what)
 {
@@ -49,7 +49,7 @@ static unsigned short port_of(const char *text)
 
 static int listen_at(unsigned short port)
 {
-	/* both families: IPv4 comes as ::ffff:a.b.c.d */
+	/* For both families: IPv4 addresses appear as ::ffff:a.b.c.d. */
 	const struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
 	const int yes = 1, no = 0;
 	int fd = socket(AF_INET6, SOCK_STREAM, 0);
@@ -79,7 +79,7 @@ static _Noreturn void serve(unsigned short port)
 	puts("serving");
 	fflush(stdout);
 	for (;;) {
-		/* full: those who wait for accept() wait a little longer */
+		/* All slots are in use: new connections wait in the backlog. */
 		fds[0].events = n < 1 + CONNECTIONS_MAX ? POLLIN : 0;
 		if (poll(fds, n, -1) < 0)
 			die("poll");
@@ -130,7 +130,7 @@ static int connect_to(const char *address, unsigned short port)
 	return -1;
 }
 
-/* Send the line, and expect it back. */
+/* Send the line and wait until it comes back. */
 static bool exchange(int fd, const char *line, size_t length)
 {
 	char buf[4096];
@@ -180,7 +180,7 @@ static unsigned int local_port(int fd)
 	struct sockaddr_in6 a = { 0 };
 	socklen_t len = sizeof(a);
 
-	/* the port is at the same place for both families */
+	/* The port has the same offset in both families' addresses. */
 	getsockname(fd, (struct sockaddr *)&a, &len);
 	return ntohs(a.sin6_port);
 }

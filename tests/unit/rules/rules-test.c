@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rules-test.c - rules.c against the kernel, in a network namespace of its own. Needs root and nft.
+ * rules-test.c - rules.c on the running kernel, in its own network namespace. Needs root and nft.
  *
  *     lo 10.8.0.1 fd08::1 ----> masquerade ----> wan0 10.9.0.1 fd09::1 ====veth==== far0
  *                               (foreign)        lan0 10.7.0.1        ====veth==== (its peer)
  *
- * Connections from lo's addresses are translated on their way out through wan0 or lan0; nobody
- * answers them. What nft(8) lists is compared with what should be there, before and after.
+ * Connections from lo's addresses are translated when they leave through wan0 or lan0. Nobody
+ * answers them. The tests compare the output of nft(8) with the expected one.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -51,19 +51,19 @@ static const struct rules_config segments = {
 static const char *const wan[] = { "wan0" };
 static const char *const both[] = { "wan0", "lan0" };
 
-static bool has_native_queue; /* this kernel's nft has the queue expression */
+static bool has_native_queue; /* the kernel has nft's queue expression */
 
 struct state {
 	struct rules *rules; /* owned */
-	char *before;	     /* owned: the ruleset without ours, as nft lists it */
+	char *before;	     /* owned: the output of nft before our tables were installed */
 };
 
 /* ---- nft(8) and the shell ---- */
 
-/* Run COMMAND; its standard output is the result, to be freed. */
+/* Run COMMAND. Returns its standard output, owned by the caller. */
 static char *output_of(const char *command)
 {
-	char quiet[512]; /* nft takes each table with an xtables target for iptables' and says so */
+	char quiet[512]; /* without nft's warnings that tables with xtables targets are iptables' */
 	char *text = NULL;
 	size_t size = 0;
 	FILE *p;
@@ -101,7 +101,7 @@ static int count(const char *text, const char *what)
 	return n;
 }
 
-/* How often WHAT is in the output of COMMAND. */
+/* The number of times that WHAT is in the output of COMMAND. */
 static int count_in(const char *command, const char *what)
 {
 	char *text = output_of(command);
@@ -163,7 +163,7 @@ static const char network[] =
 	"ip neigh add fd09::9 lladdr 02:00:00:00:00:09 dev wan0\n"
 	"ip neigh add 10.7.0.9 lladdr 02:00:00:00:00:09 dev lan0\n";
 
-/* What other tools have: nothing in it may change. */
+/* The nft tables of other tools. They must not change. */
 static const char foreign[] =
 	"nft -f - <<'EOF'\n"
 	"flush ruleset\n"
@@ -234,7 +234,7 @@ static void install(struct rules *r, const char *const *ifaces, size_t n)
 		fail_msg("rules_install: %s", error);
 }
 
-/* A daemon that is killed: the socket is gone, the tables are not. */
+/* As after SIGKILL: the socket is closed, but our nft tables stay. */
 static void crash_and_restart(struct state *s, const struct rules_config *cfg)
 {
 	rules_free(s->rules);
@@ -276,7 +276,7 @@ static void send_syn6(const char *from, const char *to)
 	send_syn(AF_INET6, (struct sockaddr *)&a, (struct sockaddr *)&b, sizeof(a));
 }
 
-/* A bare TCP header with FLAGS from lo's address to the far side; each is a new connection. */
+/* Send a bare TCP header with FLAGS from lo's address to the far side. Each is a new connection. */
 static void send_flags(uint8_t flags)
 {
 	static uint16_t port = 40000;
@@ -330,7 +330,7 @@ static void queue_config(struct mnl_socket *nl, uint16_t num, uint16_t attr, con
 	assert_int_equal(((struct nlmsgerr *)mnl_nlmsg_get_payload(nlh))->error, 0);
 }
 
-/* A daemon that never gives a verdict. */
+/* Bind a queue like a daemon that never gives a verdict. */
 static struct mnl_socket *bind_queue(uint16_t num)
 {
 	struct nfqnl_msg_config_cmd cmd = { .command = NFQNL_CFG_CMD_BIND };
@@ -345,7 +345,7 @@ static struct mnl_socket *bind_queue(uint16_t num)
 	return nl;
 }
 
-/* Packets that wait in the queues of this namespace. */
+/* The number of packets that wait in the queues of this namespace. */
 static long waiting(void)
 {
 	FILE *f = fopen("/proc/self/net/netfilter/nfnetlink_queue", "r");
@@ -384,7 +384,7 @@ static void test_install(void **state)
 	free(text);
 }
 
-/* The machine-readable listing, where a set with a wrong key type would not have names. */
+/* In nft's JSON a set with a wrong key type would show no interface names. */
 static void test_install_as_json(void **state)
 {
 	static const char hook[] = "\"hook\": \"postrouting\", \"prio\": 110, "
@@ -415,7 +415,7 @@ static void test_fanout(void **state)
 	free(text);
 }
 
-/* Same chain, same set: nothing was deleted and made again but the rule and the elements. */
+/* The handles show that chain and set stay, while the rule and the elements are replaced. */
 static void test_install_again(void **state)
 {
 	static const char stable[] = "nft -a list ruleset | grep -v 'counter packets'";
@@ -441,7 +441,7 @@ static void test_take_over(void **state)
 	chain = output_of("nft -a list ruleset | grep -E 'chain|set ifaces'");
 
 	crash_and_restart(s, &two_queues);
-	assert_int_equal(rules_present(s->rules), 0); /* the rule has one queue */
+	assert_int_equal(rules_present(s->rules), 0); /* the installed rule has one queue */
 	install(s->rules, wan, 1);
 	assert_same_output("nft -a list ruleset | grep -E 'chain|set ifaces'", chain);
 	assert_one_rule_each();
@@ -451,7 +451,7 @@ static void test_take_over(void **state)
 	free(chain);
 }
 
-/* Only one of the tables, and that one put to sleep. */
+/* One nft table is missing, the other one dormant. */
 static void test_take_over_half(void **state)
 {
 	struct state *s = *state;
@@ -477,7 +477,7 @@ static void test_foreign_table_of_our_name(void **state)
 	run("nft 'table ip tsnatd { chain postrouting {"
 	    " type filter hook postrouting priority 0; counter; }; }'");
 	before = list();
-	/* EEXIST or EOPNOTSUPP, as the kernel likes */
+	/* EEXIST or EOPNOTSUPP, depending on the kernel. */
 	assert_true(rules_install(s->rules, wan, 1, &error) < 0);
 	assert_non_null(strstr(error, "(chain postrouting); delete"));
 	assert_same_output("nft -a list ruleset", before);
@@ -525,7 +525,7 @@ static void test_bad_config(void **state)
 	rules_free(NULL);
 }
 
-/* In a child without privileges; the exit status says what was wrong. */
+/* Runs in a child without privileges. The exit status tells the failed check. */
 static int install_as_nobody(void)
 {
 	struct rules *r = NULL;
@@ -556,7 +556,7 @@ static void test_no_permission(void **state)
 	assert_same_output("nft -a list ruleset", s->before);
 }
 
-/* ---- tests: changing, and taking away ---- */
+/* ---- tests: changes and removal ---- */
 
 static void test_set_interfaces(void **state)
 {
@@ -569,7 +569,7 @@ static void test_set_interfaces(void **state)
 	install(s->rules, wan, 1);
 	send_syn4("10.8.0.1", "10.9.0.9");
 	assert_int_equal(counted("ip"), 1);
-	before = output_of(all_but_names); /* with the counter */
+	before = output_of(all_but_names); /* includes the counter */
 
 	assert_int_equal(rules_set_interfaces(s->rules, both + 1, 1), 0);
 	assert_int_equal(count_in("nft list ruleset", "{ \"lan0\" }"), 2);
@@ -608,7 +608,7 @@ static void test_pause(void **state)
 	install(s->rules, wan, 1);
 	chains = output_of("nft -a list ruleset | grep -v 'counter packets'");
 	assert_int_equal(rules_pause(s->rules), 0);
-	assert_same_output("nft -a list ruleset", chains); /* nothing but the rules went */
+	assert_same_output("nft -a list ruleset", chains); /* only the rules are gone */
 	assert_int_equal(rules_present(s->rules), 0);
 	assert_int_equal(rules_get_kind(s->rules), RULES_NONE);
 	assert_int_equal(rules_pause(s->rules), 0);
@@ -622,14 +622,14 @@ static void test_remove(void **state)
 {
 	struct state *s = *state;
 
-	assert_int_equal(rules_remove(s->rules), 0); /* nothing there */
+	assert_int_equal(rules_remove(s->rules), 0); /* nothing is installed */
 	install(s->rules, both, 2);
 	assert_int_equal(rules_remove(s->rules), 0);
 	assert_same_output("nft -a list ruleset", s->before);
 	assert_int_equal(rules_get_kind(s->rules), RULES_NONE);
 }
 
-/* The one that is there goes although the other is missing. */
+/* One nft table is missing: the other one is removed all the same. */
 static void test_remove_and_pause_half(void **state)
 {
 	struct state *s = *state;
@@ -665,8 +665,8 @@ static void test_present(void **state)
 }
 
 /*
- * Everything is there, but the chain runs before the translation. Where nft(8) cannot write our
- * rule, because the kernel lacks the queue expression, another one stands for it.
+ * All parts exist, but the chain runs before NAT. If the kernel lacks the queue expression, nft(8)
+ * cannot load our rule, and "accept" takes its place.
  */
 static void test_present_wrong_chain(void **state)
 {
@@ -685,7 +685,7 @@ static void test_present_wrong_chain(void **state)
 	assert_int_equal(rules_present(s->rules), 0);
 }
 
-/* ---- tests: the queue datapath's ---- */
+/* ---- tests: rules for the queue datapath ---- */
 
 static void test_segments(void **state)
 {
@@ -701,8 +701,8 @@ static void test_segments(void **state)
 	install(s->rules, wan, 1);
 	text = output_of("nft list table ip6 tsnatd");
 	assert_int_equal(count(text, "queue"), 6);
-	assert_int_equal(count(text, "bypass"),
-			 4); /* SYNs, FINs, strays and refusals; never a shifted segment */
+	/* SYNs, FINs, strays and refusals bypass a queue without reader, shifted segments never. */
+	assert_int_equal(count(text, "bypass"), 4);
 	assert_int_equal(
 		count(text,
 		      "ct mark set ct mark | 0x00020000 meta mark set meta mark & 0xfffdffff"),
@@ -717,7 +717,7 @@ static void test_segments(void **state)
 	}
 }
 
-/* A pause is for SYNs: segments of live connections must not leave without their shift. */
+/* A pause stops only SYNs: segments of open connections must not leave without their shift. */
 static void test_segments_pause(void **state)
 {
 	struct state *s = *state;
@@ -728,7 +728,7 @@ static void test_segments_pause(void **state)
 	assert_int_equal(count_in("nft list chain ip tsnatd postrouting", "queue"), 0);
 	assert_int_equal(count_in("nft list chain ip tsnatd shifted_out", "queue"), 1);
 	assert_int_equal(count_in("nft list chain ip tsnatd shifted_in", "queue"), 2);
-	/* a run with the other datapath binds no queues for segments: nothing may wait there */
+	/* The bpf datapath binds no queues for segments, so no rule may queue them. */
 	crash_and_restart(s, &one_queue);
 	install(s->rules, wan, 1);
 	assert_int_equal(count_in("nft list ruleset", "queue"), 2);
@@ -763,9 +763,9 @@ static void test_which_connections(void **state)
 	send_syn6("fd08::1", "fd09::9");
 	assert_int_equal(counted("ip"), 1);
 	assert_int_equal(counted("ip6"), 1);
-	assert_true(sent_through("wan0") >= sent + 2); /* nobody listens: bypass */
+	assert_true(sent_through("wan0") >= sent + 2); /* no queue is bound: bypass */
 
-	send_syn4("10.9.0.1", "10.9.0.9"); /* the interface's own address: not translated */
+	send_syn4("10.9.0.1", "10.9.0.9"); /* the interface's own address is not translated */
 	send_syn4("10.8.0.1", "10.7.0.9"); /* another interface */
 	assert_int_equal(counted("ip"), 1);
 	assert_int_equal(rules_set_interfaces(s->rules, both, 2), 0);
@@ -792,7 +792,7 @@ static void test_which_segments(void **state)
 	assert_int_equal(counted("ip"), sizeof(yes));
 }
 
-/* No reload may drop packets that wait; only rules_remove() does, which no reload calls. */
+/* A reload must not drop waiting packets. Only rules_remove() does, which no reload calls. */
 static void test_waiting_packets_survive(void **state)
 {
 	struct state *s = *state;
@@ -812,7 +812,7 @@ static void test_waiting_packets_survive(void **state)
 	assert_int_equal(rules_present(s->rules), 0);
 	assert_int_equal(waiting(), 2);
 
-	send_syn4("10.8.0.1", "10.9.0.9"); /* paused: goes by */
+	send_syn4("10.8.0.1", "10.9.0.9"); /* paused: is not queued */
 	assert_int_equal(waiting(), 2);
 	assert_int_equal(rules_remove(s->rules), 0);
 	assert_int_equal(waiting(), 0);
@@ -821,7 +821,7 @@ static void test_waiting_packets_survive(void **state)
 
 /* ---- tests: text ---- */
 
-/* With what this kernel may lack taken out, so that everything else can be compared. */
+/* Replaces the queue statement, which this kernel may lack, so that the rest can be compared. */
 #define WITHOUT_QUEUE " | sed 's/queue .*/accept/; s/ # handle.*//'"
 
 static void print_to(const char *path, const struct rules_config *cfg, const char *const *ifaces,
@@ -834,7 +834,7 @@ static void print_to(const char *path, const struct rules_config *cfg, const cha
 	assert_int_equal(fclose(f), 0);
 }
 
-/* The file's rules, loaded twice, list as those that rules_install() made. */
+/* The rules of the file, loaded twice, must be listed like those that rules_install() made. */
 static void assert_file_is_like_installed(const char *path)
 {
 	char command[256];
@@ -848,7 +848,7 @@ static void assert_file_is_like_installed(const char *path)
 	free(installed);
 }
 
-/* How many rules of the file queue. */
+/* The number of rules in the file that queue. */
 static int count_in_rules(const char *path)
 {
 	char command[96];
@@ -857,7 +857,7 @@ static int count_in_rules(const char *path)
 	return count_in(command, "queue flags") + count_in(command, "queue to");
 }
 
-/* The queue statement itself: right, or not known to this kernel, but never a syntax error. */
+/* nft(8) may report that the kernel lacks the queue statement, but no syntax error. */
 static void assert_nft_understands(const char *path)
 {
 	char command[256], errors[16];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * gateway-source.h - a gateway whose source makes things up, for the tests of the varlink interface
- * and of tsnatctl.
+ * gateway-source.h - a gateway with made-up data, for the tests of the varlink interface and of
+ * tsnatctl.
  */
 #pragma once
 
@@ -18,13 +18,13 @@ struct fixture {
 	struct peer_place place;
 	sd_event *event;
 	struct gateway *gateway;
-	/* what the source tells */
+	/* The source's data */
 	uint64_t counters[COUNTER_COUNT];
 	uint32_t connections, destinations;
 	int error;
 	const char *problem;
-	uint32_t walked;
-	const char *bad_line, *needs_restart; /* or NULL */
+	uint32_t walked;		      /* connections that the last listing walked over */
+	const char *bad_line, *needs_restart; /* of a reload; or NULL */
 	unsigned int reloads;
 };
 
@@ -74,7 +74,7 @@ static inline void set_ipv4(uint8_t address[16], uint32_t host_order)
 	memcpy(address + 12, &be, 4);
 }
 
-/* The first few show all there can be, the rest are for numbers. */
+/* The first seven show all states and members. The rest are for tests with many connections. */
 static inline void make_connection(uint32_t i, struct tuple *t, struct record *r)
 {
 	*r = (struct record){ .seen_ms = NOW_MS - i,
@@ -161,18 +161,18 @@ static inline int source_rules(void *user, FILE *f)
 	return f_->error;
 }
 
-static inline int source_reload(void *user, const struct reload_report *report)
+static inline int source_reload(void *user, const struct reload_listener *listener)
 {
 	struct fixture *f = user;
 
 	f->reloads++;
 	if (f->bad_line) {
-		report->problem(report->user, f->bad_line);
-		report->problem(report->user, "the second one");
+		listener->problem(listener->user, f->bad_line);
+		listener->problem(listener->user, "the second one");
 		return -EINVAL;
 	}
 	if (f->needs_restart)
-		report->needs_restart(report->user, f->needs_restart);
+		listener->needs_restart(listener->user, f->needs_restart);
 	return f->error;
 }
 

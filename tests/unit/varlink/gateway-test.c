@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* gateway.c, asked over its socket. */
+/* gateway-test.c - gateway.c, by calls over its socket. */
 #include <ctype.h>
 #include <json-c/json.h>
 
@@ -12,7 +12,7 @@
 	"{\"method\":\"" GATEWAY_INTERFACE \
 	".ListConnections\",\"parameters\":{\"closed\":true},\"more\":true}"
 
-/* The parameters of the answer, which must be no error, and whether more answers follow. */
+/* Returns the parameters of an answer that must be no error, and whether more answers follow. */
 static struct json_object *next_parameters(struct peer *p, bool *ret_continues)
 {
 	const char *text = peer_next(p);
@@ -97,7 +97,7 @@ static void monitors(void **state)
 		json_object_put(o);
 	}
 	assert_in_range(boot_ms() - start, 2000, 10000);
-	/* what cannot be found out ends it */
+	/* An error of the source ends the call. */
 	f->error = -EIO;
 	assert_string_equal(peer_next(&p),
 			    "{\"error\":\"" GATEWAY_INTERFACE ".Unavailable\","
@@ -232,7 +232,7 @@ static void tells_all_that_is_wrong_with_a_configuration(void **state)
 	assert_int_equal(f->reloads, 1);
 }
 
-/* A socket's peer is who connected, whatever it becomes later. */
+/* The peer is the user that connected, even when the process changes its user later. */
 static void only_root_and_the_own_user_may_reload(void **state)
 {
 	static const uid_t nobody = 65534;
@@ -263,7 +263,7 @@ static void only_root_and_the_own_user_may_reload(void **state)
 
 /* Listings */
 
-/* Read a listing to its end. Returns how many rows it had; FN (or NULL) sees each. */
+/* Read a listing to its end. FN (or NULL) is called for each row. Returns their number. */
 static size_t read_listing(struct peer *p, const char *field,
 			   void (*fn)(size_t i, struct json_object *row), bool *ret_truncated)
 {
@@ -332,7 +332,7 @@ static void expect_connection(size_t i, struct json_object *row)
 	if (i < ARRAY_SIZE(expected))
 		assert_string_equal(json_object_to_json_string_ext(row, JSON_C_TO_STRING_PLAIN),
 				    expected[i]);
-	else /* the seventh is being removed, and not listed */
+	else /* row 6 is being removed, so it is not listed */
 		assert_int_equal(number(row, "idle_ms"), i + 1);
 }
 
@@ -402,7 +402,7 @@ static void says_when_there_are_more_connections(void **state)
 	assert_int_equal(list(f, LIST_ALL, "connections", NULL, &truncated),
 			 GATEWAY_CONNECTIONS_MAX);
 	assert_true(truncated);
-	/* nor does it look at the rest */
+	/* It does not walk over the rest. */
 	assert_in_range(f->walked, GATEWAY_CONNECTIONS_MAX, GATEWAY_CONNECTIONS_MAX + 2);
 }
 
@@ -439,7 +439,7 @@ static void limits_listings(void **state)
 		peer_run_server(f->event);
 	}
 	expect_error(f, CALL_MORE("ListDestinations"), GATEWAY_INTERFACE ".Busy");
-	/* one is read, one is given up: others may come */
+	/* One listing is read to its end and one is closed: two more are allowed. */
 	assert_int_equal(read_listing(&p[0], "connections", expect_connection, &truncated), 9999);
 	peer_close(&p[1]);
 	peer_run_server(f->event);
@@ -466,7 +466,7 @@ static void defines_all_counters(void **state)
 {
 	char *definition = get_definition(*state), field[64];
 
-	/* of GetStatistics and of Monitor */
+	/* Twice: GetStatistics and Monitor. */
 	for (size_t i = 0; i < ARRAY_SIZE(counter_names); i++) {
 		snprintf(field, sizeof(field), "\n\t%s: int,\n", counter_names[i]);
 		assert_int_equal(occurrences(definition, field), 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * varlink-peer.h - the other end of a varlink socket, byte by byte, and the event loop of the
+ * varlink-peer.h - a client that sends and receives raw bytes, and runs the event loop of the
  * server under test.
  */
 #pragma once
@@ -34,10 +34,10 @@ struct peer {
 	int fd;
 	struct buffer in;
 	bool closed;   /* by the server */
-	char *message; /* that peer_next() returned last */
+	char *message; /* the last one that peer_next() returned */
 };
 
-/* A fresh directory and the path of a socket in it. */
+/* A new directory and the path of a socket in it. */
 struct peer_place {
 	char dir[64];
 	char path[96];
@@ -80,14 +80,14 @@ static inline void peer_close(struct peer *p)
 	*p = (struct peer){ .fd = -1 };
 }
 
-/* Let the server do everything that it can do now. */
+/* Run the server until it has nothing to do. */
 static inline void peer_run_server(sd_event *event)
 {
 	while (sd_event_run(event, 0) > 0)
 		;
 }
 
-/* Let time pass for the server. */
+/* Run the server for MS milliseconds. */
 static inline void peer_run_server_ms(sd_event *event, uint64_t ms)
 {
 	uint64_t end = boot_ms() + ms, now;
@@ -104,7 +104,7 @@ static inline void peer_send_bytes(struct peer *p, const void *bytes, size_t n)
 		ssize_t sent = send(p->fd, at, n, MSG_NOSIGNAL);
 
 		if (sent < 0) {
-			/* a server that cut us off takes no more */
+			/* The server may have closed the connection. */
 			assert_true(errno == EAGAIN || errno == EPIPE || errno == ECONNRESET);
 			if (errno != EAGAIN)
 				return;
@@ -116,13 +116,13 @@ static inline void peer_send_bytes(struct peer *p, const void *bytes, size_t n)
 	}
 }
 
-/* One call, with its NUL. */
+/* Send one call, with its NUL. */
 static inline void peer_send(struct peer *p, const char *json)
 {
 	peer_send_bytes(p, json, strlen(json) + 1);
 }
 
-/* Take up to MAX bytes that are there already. Returns how many. */
+/* Read up to MAX bytes, without waiting. Returns their number. */
 static inline size_t peer_read(struct peer *p, size_t max)
 {
 	ssize_t n;
@@ -139,7 +139,7 @@ static inline size_t peer_read(struct peer *p, size_t max)
 }
 
 /*
- * The next message; NULL when the server closed the connection instead. Valid until the next one.
+ * Returns the next message, valid until the next call; NULL when the server closed the connection.
  */
 static inline const char *peer_next(struct peer *p)
 {

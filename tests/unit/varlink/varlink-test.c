@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* varlink.c: raw bytes in, raw bytes out. */
+/* varlink-test.c - varlink.c, by raw bytes over its socket. */
 #include "varlink/varlink.h"
 #include "varlink-peer.h"
 
@@ -103,7 +103,7 @@ static void hold(struct varlink_call *call, struct json_object *parameters, void
 	varlink_keep(call, f, NULL, hold_release);
 }
 
-/* Answers without asking whether there is room. */
+/* Answers without asking varlink_has_room(). */
 static void flood(struct varlink_call *call, struct json_object *parameters, void *user)
 {
 	int64_t rows = json_object_get_int64(json_object_object_get(parameters, "rows"));
@@ -195,7 +195,7 @@ static void open_peer(struct fixture *f, struct peer *p)
 	peer_open(p, f->event, f->place.path);
 }
 
-/* The server still works for others. */
+/* The server answers other connections. */
 static void expect_alive(struct fixture *f)
 {
 	struct peer p;
@@ -291,7 +291,7 @@ static void closes_on_half_a_call(void **state)
 	peer_close(&p);
 }
 
-/* What closes the connection */
+/* Bytes that close the connection */
 
 static void expect_call_closes(struct fixture *f, const char *call)
 {
@@ -299,7 +299,7 @@ static void expect_call_closes(struct fixture *f, const char *call)
 
 	open_peer(f, &p);
 	peer_send(&p, call);
-	/* nor is what follows answered */
+	/* A later call is not answered. */
 	peer_send(&p, PING);
 	peer_expect_closed(&p);
 	peer_close(&p);
@@ -396,7 +396,7 @@ static void closes_on_too_long_a_call(void **state)
 	expect_alive(*state);
 }
 
-/* What has an error as answer */
+/* Calls that are answered with an error */
 
 static void answers_errors(void **state)
 {
@@ -525,7 +525,7 @@ static void later_calls_wait_for_the_answer(void **state)
 	peer_expect_silence(&p);
 	assert_non_null(f->held);
 	varlink_reply(f->held, NULL);
-	/* not under the feet of whoever answers */
+	/* Not before varlink_reply() returned. */
 	assert_int_equal(f->holds_released, 0);
 	peer_expect(&p, EMPTY_ANSWER);
 	peer_expect(&p, EMPTY_ANSWER);
@@ -581,10 +581,7 @@ static void streams_at_the_readers_pace(void **state)
 		ssize_t length;
 
 		peer_run_server(f->event);
-		/*
-		 * what was made and not read yet is in the socket's buffers and in ours, not a
-		 * whole answer
-		 */
+		/* Unread rows are only as many as the buffers of socket and server hold. */
 		assert_true((f->rows_made - rows) * 40 < VARLINK_OUTPUT_ROOM + 500000);
 		peer_read(&p, 5000);
 		assert_false(p.closed);
@@ -603,7 +600,7 @@ static void streams_at_the_readers_pace(void **state)
 	peer_close(&p);
 }
 
-/* Rows of which few fit between "room" and "cut off". */
+/* Few such rows fit between VARLINK_OUTPUT_ROOM and VARLINK_OUTPUT_MAX. */
 static void streams_wide_rows(void **state)
 {
 	struct fixture *f = *state;
@@ -666,7 +663,7 @@ static void the_server_may_go_in_the_middle_of_a_stream(void **state)
 
 /* Limits */
 
-/* Time enough for a machine that is busy with other things. */
+/* Long enough for a busy machine. */
 #define STALL_MS 1000
 
 static void wait_until_released(struct fixture *f)
@@ -708,7 +705,7 @@ static void a_slow_reader_does_not_stall(void **state)
 	peer_send(&p, STREAM("100000"));
 	for (int i = 0; i < 15; i++) {
 		peer_run_server_ms(f->event, STALL_MS / 10);
-		/* enough that the kernel lets the server write again */
+		/* Enough bytes for the kernel to let the server write again. */
 		peer_read(&p, 200000);
 	}
 	assert_int_equal(f->streams_released, 0);
@@ -744,7 +741,7 @@ static void cuts_a_reader_that_never_reads_its_answers(void **state)
 	config.stall_ms = 200;
 	start_server(f, &config);
 	open_peer(f, &p);
-	/* calls are taken only while there is room for answers */
+	/* The server stops reading calls when there is no room for answers. */
 	for (int i = 0; i < 30; i++)
 		if (send(p.fd, call, VARLINK_CALL_MAX / 2, MSG_NOSIGNAL) < 0)
 			peer_run_server(f->event);
@@ -793,7 +790,7 @@ static void limits_connections(void **state)
 	peer_expect_closed(&p[3]);
 	peer_send(&p[2], PING);
 	peer_expect(&p[2], EMPTY_ANSWER);
-	/* one goes, another may come */
+	/* After one connection is closed another one is allowed. */
 	peer_close(&p[0]);
 	peer_run_server(f->event);
 	expect_alive(f);
@@ -817,7 +814,7 @@ static void limits_connections_of_a_user(void **state)
 	peer_close(&p[1]);
 }
 
-/* Manners */
+/* Fairness */
 
 static void lets_other_callers_have_their_turn(void **state)
 {
@@ -898,11 +895,15 @@ static void does_nothing_when_there_is_nothing_to_do(void **state)
 
 	for (int i = 0; i < 4; i++)
 		open_peer(f, &p[i]);
-	peer_send(&p[0], CALL("Hold"));	    /* waits for us */
-	peer_send(&p[1], STREAM("100000")); /* waits for its reader */
-	peer_send(&p[2], CALL("Hold"));	    /* waits for us and has said all it has to say */
+	/* A call that is not answered yet. */
+	peer_send(&p[0], CALL("Hold"));
+	/* A stream whose reader does not read. */
+	peer_send(&p[1], STREAM("100000"));
+	/* A call that is not answered yet, by a peer that sends nothing more. */
+	peer_send(&p[2], CALL("Hold"));
 	shutdown(p[2].fd, SHUT_WR);
-	peer_send(&p[3], FLOOD("600")); /* answered, but not taken, and no more to say */
+	/* Answers that are not read, by a peer that sends nothing more. */
+	peer_send(&p[3], FLOOD("600"));
 	shutdown(p[3].fd, SHUT_WR);
 	peer_run_server(f->event);
 	assert_int_equal(sd_event_run(f->event, 100000), 0);

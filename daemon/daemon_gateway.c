@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * report.c - what the daemon tells about itself, collected from its parts.
+ * daemon_gateway.c - answers to the varlink interface, collected from the daemon's parts.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 #include "base/util.h"
 
 #define PROBLEMS_MAX 16
-/* One more than a listing takes: it says then that there are more. */
+/* One more than a listing shows, so that the listing can say that there are more. */
 #define DESTINATIONS_MAX (GATEWAY_DESTINATIONS_MAX + 1)
 
-static int report_statistics(void *user, uint64_t ret[COUNTER_COUNT])
+static int get_statistics(void *user, uint64_t ret[COUNTER_COUNT])
 {
 	struct daemon *d = user;
 
@@ -50,7 +50,7 @@ static bool all_realtime(const struct daemon *d)
 	return d->n_workers > 0;
 }
 
-/* As the kernel has it now: the daemon may not have heard yet that somebody deleted its filters. */
+/* Asks the kernel, because the event that somebody deleted our filters may still be unread. */
 static bool is_attached(const struct daemon *d, const struct attachment *a)
 {
 	const struct datapath_link link = {
@@ -93,7 +93,7 @@ static void find_problems(struct daemon *d, struct gateway_status *s, const char
 	s->n_problems = n;
 }
 
-static int report_status(void *user, struct gateway_status *ret)
+static int get_status(void *user, struct gateway_status *ret)
 {
 	static struct gateway_link links[CONFIG_INTERFACES_MAX];
 	static const char *problems[PROBLEMS_MAX];
@@ -125,7 +125,7 @@ static int report_status(void *user, struct gateway_status *ret)
 	return 0;
 }
 
-static int report_connections(void *user, gateway_connection_fn *fn, void *fn_user)
+static int each_connection(void *user, gateway_connection_fn *fn, void *fn_user)
 {
 	struct daemon *d = user;
 
@@ -133,8 +133,8 @@ static int report_connections(void *user, gateway_connection_fn *fn, void *fn_us
 }
 
 /*
- * Destinations seen so far, as an open-addressed hash table of fixed size. Keyed, as inside hosts
- * choose what is in it.
+ * The destinations of all records, in an open-addressed hash of fixed size. The hash is keyed
+ * because inside hosts choose the destinations.
  */
 struct destinations {
 	struct gateway_destination d[DESTINATIONS_MAX * 2];
@@ -157,7 +157,7 @@ static struct gateway_destination *find_destination(struct destinations *all, co
 		if (d->records)
 			continue;
 		if (all->n == DESTINATIONS_MAX)
-			return NULL; /* the bound: what comes later in the table is left out */
+			return NULL; /* full: destinations of later records are left out */
 		all->n++;
 		memcpy(d->addr, t->dst, 16);
 		d->port_be = t->dport_be;
@@ -178,7 +178,7 @@ static int count_destination(void *user, const struct tuple *t, const struct rec
 	return 0;
 }
 
-static int report_destinations(void *user, gateway_destination_fn *fn, void *fn_user)
+static int each_destination(void *user, gateway_destination_fn *fn, void *fn_user)
 {
 	struct daemon *d = user;
 	_cleanup_free_ struct destinations *all = calloc(1, sizeof(*all));
@@ -194,8 +194,8 @@ static int report_destinations(void *user, gateway_destination_fn *fn, void *fn_
 	return r;
 }
 
-/* The comments say what differs from what is installed. */
-static int report_rules(void *user, FILE *f)
+/* A comment in the text says where the installed rules differ. */
+static int print_rules(void *user, FILE *f)
 {
 	const char *names[CONFIG_INTERFACES_MAX];
 	struct daemon *d = user;
@@ -217,23 +217,23 @@ static int report_rules(void *user, FILE *f)
 	return 0;
 }
 
-static int report_reload(void *user, const struct reload_report *report)
+static int reload(void *user, const struct reload_listener *listener)
 {
-	return daemon_reload(user, report);
+	return daemon_reload(user, listener);
 }
 
-static uint32_t report_now_ms(void *user)
+static uint32_t now_ms(void *user)
 {
 	(void)user;
 	return (uint32_t)boot_ms();
 }
 
-const struct gateway_source daemon_report = {
-	.statistics = report_statistics,
-	.status = report_status,
-	.each_connection = report_connections,
-	.each_destination = report_destinations,
-	.now_ms = report_now_ms,
-	.rules = report_rules,
-	.reload = report_reload,
+const struct gateway_source daemon_gateway_source = {
+	.statistics = get_statistics,
+	.status = get_status,
+	.each_connection = each_connection,
+	.each_destination = each_destination,
+	.now_ms = now_ms,
+	.rules = print_rules,
+	.reload = reload,
 };
