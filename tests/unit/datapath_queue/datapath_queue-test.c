@@ -4,7 +4,9 @@
  * are read?
  */
 #include <netinet/in.h>
+#include <pthread.h>
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -412,6 +414,53 @@ static void test_cut(void **state)
 	assert_int_equal(counter(COUNTER_REWRITE_FAILED), 1);
 }
 
+/* A SYN of another client to the same destination, in a thread of its own. */
+struct other_syn {
+	uint8_t p[LEN];
+	atomic_bool decided;
+};
+
+static void *decide_other_syn(void *arg)
+{
+	struct other_syn *o = arg;
+	const struct datapath_packet d = {
+		.data = o->p, .len = LEN, .outbound = true, .unmarked = true
+	};
+	struct datapath_verdict v = { 0 };
+
+	datapath_queue.handle(dp, &d, &v);
+	datapath_queue.sent(dp, &v);
+	atomic_store(&o->decided, true);
+	return NULL;
+}
+
+/* SYNs to one destination leave in the order in which they were decided, by one clock. */
+static void test_order(void **state)
+{
+	const struct decide_settings set = { .policy = POLICY_UNIFY,
+					     .hold_ms = HOLD_MS,
+					     .clock = { .scope = SCOPE_DESTINATION } };
+	struct other_syn other = { .decided = false };
+	uint8_t p[LEN];
+	struct datapath_packet d = { .data = p, .len = LEN, .outbound = true, .unmarked = true };
+	struct datapath_verdict v = { 0 };
+	pthread_t thread;
+
+	(void)state;
+	datapath_queue.configure(dp, &set, true);
+	make(p, true, SYN, 5000, 0, 1000000, 0);
+	datapath_queue.handle(dp, &d, &v);
+	make(other.p, true, SYN, 9000, 0, 10, 0);
+	wire_put32(other.p + 20, 40001u << 16 | 80);
+	assert_int_equal(pthread_create(&thread, NULL, decide_other_syn, &other), 0);
+	usleep(50000);
+	assert_false(atomic_load(&other.decided)); /* the first one's verdict was not sent yet */
+	datapath_queue.sent(dp, &v);
+	pthread_join(thread, NULL);
+	assert_true(atomic_load(&other.decided));
+	assert_false(ts_after(wire_get32(p + 44), wire_get32(other.p + 44)));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -427,6 +476,7 @@ int main(void)
 		TEST(test_lost_mark),
 		TEST(test_partial),
 		TEST(test_cut),
+		TEST(test_order),
 	};
 
 	return cmocka_run_group_tests_name("datapath-queue", tests, NULL, NULL);
