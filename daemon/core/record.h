@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * record.h - what is remembered of a tuple, and its layout in the pinned map.
+ * record.h - the record of a tuple, and its layout in the pinned map.
  *
  * Freestanding: compiled into the daemon and into the BPF programs. The layout is an interface
  * between versions of the daemon: RECORD_VERSION changes with it.
@@ -12,21 +12,27 @@
 
 #define RECORD_VERSION 1
 
-/*
- * bits of record.state; the bits above RECORD_GENERATION count the SYNs the record was claimed by
- */
-#define RECORD_ANSWERED (1u << 0) /* the server's SYN-ACK passed */
-#define RECORD_ESTABLISHED \
-	(1u << 1) /* the client answered it: a SYN with the same ISN is a new connection */
+/* Flags of record.state. */
+
+/* The server's SYN-ACK passed. */
+#define RECORD_ANSWERED (1u << 0)
+/* The client answered the SYN-ACK: a SYN with the same ISN begins a new connection. */
+#define RECORD_ESTABLISHED (1u << 1)
 #define RECORD_FIN_OUT (1u << 2)
 #define RECORD_FIN_IN (1u << 3)
-#define RECORD_RESET (1u << 4)	 /* a RST passed, and no outbound segment since */
-#define RECORD_LIVE (1u << 5)	 /* shifted and not yet closed: counted in connections_shifted */
-#define RECORD_FLOOR (1u << 6)	 /* floor was learnt from a challenge ACK since the last SYN */
-#define RECORD_NO_LAST (1u << 7) /* nothing with a timestamp left yet: the first one sets last */
-#define RECORD_DEAD (1u << 8)	 /* the sweeper has it: never claimed again, deleted next */
-#define RECORD_BASE \
-	(1u << 9) /* base is known: what the server holds if the record's SYN never arrived */
+/* A RST passed, and no outbound segment since. */
+#define RECORD_RESET (1u << 4)
+/* The connection is shifted and not closed: it counts in connections_shifted. */
+#define RECORD_LIVE (1u << 5)
+/* The floor was learnt from a challenge ACK since the last SYN. */
+#define RECORD_FLOOR (1u << 6)
+/* No segment with a timestamp has left: the first one sets `last`, wherever it is. */
+#define RECORD_NO_LAST (1u << 7)
+/* The sweeper deletes the record next: no SYN may claim it any more. */
+#define RECORD_DEAD (1u << 8)
+/* `base` is known. */
+#define RECORD_BASE (1u << 9)
+/* From this bit on, record.state counts the SYNs that claimed the record. */
 #define RECORD_GENERATION (1u << 12)
 #define RECORD_FLAGS (RECORD_GENERATION - 1)
 
@@ -41,16 +47,28 @@ struct inside {
 struct record {
 	/* RECORD_LAST(): the highest TSval that really left, and when (boot clock, ms) */
 	__u64 last;
-	__u32 state;	 /* atomic */
-	__u32 shift;	 /* added to TSval outbound, taken from TSecr inbound; 0: byte-identical */
-	__u32 isn;	 /* of the SYN that claimed the record; host order */
-	__u32 syn_tsval; /* as the SYN left */
-	__u32 floor;   /* the server's last TSval, from a challenge ACK; valid with RECORD_FLOOR */
-	__u32 seen_ms; /* the last packet either way; boot clock */
-	__u32 syn_ms;  /* when the SYN left; boot clock */
-	__u32 seq_shift; /* room for a second constant: sequence numbers. Always 0 */
+	/* RECORD_ANSWERED ... RECORD_GENERATION; changed by atomic operations */
+	__u32 state;
+	/* added to TSval outbound, taken from TSecr inbound; 0: segments stay byte-identical */
+	__u32 shift;
+	/* initial sequence number of the SYN that claimed the record; host order */
+	__u32 isn;
+	/* TSval of that SYN as it left */
+	__u32 syn_tsval;
+	/* the server's last TSval, from a challenge ACK; valid with RECORD_FLOOR */
+	__u32 floor;
+	/* when the last packet passed, either way (boot clock, ms) */
+	__u32 seen_ms;
+	/* when the SYN left (boot clock, ms) */
+	__u32 syn_ms;
+	/* room for the second constant, of sequence numbers; always 0 */
+	__u32 seq_shift;
 	struct inside inside;
-	__u32 base; /* last before the first SYN that is unanswered yet; valid with RECORD_BASE */
+	/*
+	 * valid with RECORD_BASE: the TSval that the server holds if no SYN arrived since its last
+	 * answer
+	 */
+	__u32 base;
 };
 
 /* The two halves of record.last change together, by one compare-and-swap. */
@@ -60,8 +78,8 @@ struct record {
 
 /*
  * How far `last` may move in ELAPSED_MS: as far as the fastest clock in the field, 1 MHz, plus its
- * drift and the time a segment may spend in a queue. A wild TSval beyond that is not believed, so
- * it cannot poison the record.
+ * drift and the time that a segment may spend in a queue. A TSval beyond that is not believed, so
+ * that a wild one cannot poison the record.
  */
 static inline __u32 record_max_advance(__u32 elapsed_ms)
 {
@@ -70,9 +88,7 @@ static inline __u32 record_max_advance(__u32 elapsed_ms)
 	return n < 0x7fffffff ? (__u32)n : 0x7fffffff;
 }
 
-/*
- * What LAST becomes when TSVAL leaves at NOW_MS; the same value when it does not move.
- */
+/* Returns the new `last` when TSVAL leaves at NOW_MS: LAST itself when it does not move. */
 static inline __u64 record_advance(__u64 last, __u32 tsval, __u32 now_ms)
 {
 	__s32 d = (__s32)(tsval - (__u32)(last >> 32));
@@ -83,12 +99,12 @@ static inline __u64 record_advance(__u64 last, __u32 tsval, __u32 now_ms)
 	return RECORD_LAST(tsval, now_ms);
 }
 
-/* Silence that an open connection may keep: as long as conntrack's own time-out for it (5 days). */
+/* An open connection may be silent for as long as conntrack would keep its entry: 5 days. */
 #define RECORD_SHIFTED_MS 432000000u
 /* An open connection without shift needs its record only for the floor when it ends. */
 #define RECORD_UNSHIFTED_MS 3600000u
 
-/* Was the connection answered, and not closed since? */
+/* Was the connection answered, and not closed since then? */
 static inline int record_is_open(const struct record *r)
 {
 	const __u32 fins = RECORD_FIN_OUT | RECORD_FIN_IN;
@@ -97,7 +113,7 @@ static inline int record_is_open(const struct record *r)
 	       (r->state & fins) != fins;
 }
 
-/* After how much silence the record may go, unless conntrack is asked. */
+/* Milliseconds of silence after which the record may go, unless conntrack is asked. */
 static inline __u32 record_limit_ms(const struct record *r, __u32 hold_ms)
 {
 	__u32 open_ms;
@@ -118,5 +134,5 @@ struct proposal {
 	__u32 reserved2;
 };
 
-/* A proposal whose SYN did not leave within this time belongs to a SYN that was dropped. */
+/* If a proposal's SYN has not left after this time (ms), it was dropped on the way. */
 #define PROPOSAL_MS 5000

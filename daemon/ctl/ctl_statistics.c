@@ -6,7 +6,7 @@
 #include "varlink/gateway_names.h"
 #include "base/util.h"
 
-#define COUNTER(upper, lower, text) { #lower, text, false },
+#define COUNTER(number, upper, lower, text) { #lower, text, false },
 #define GAUGE(upper, lower, text) { #lower, text, true },
 static const struct statistic statistics[] = { COUNTERS(COUNTER) GATEWAY_GAUGES(GAUGE, GAUGE) };
 

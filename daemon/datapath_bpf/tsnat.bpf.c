@@ -252,7 +252,7 @@ static __always_inline void advance_destination(const struct tuple *t, __u32 tsv
 	if (!set || !decide_shares_clock(set->policy, set->clock.scope))
 		return;
 	destination_of(t, &k);
-	destination_advance(bpf_map_lookup_elem(&destinations, &k), tsval, now);
+	connection_advance_destination(bpf_map_lookup_elem(&destinations, &k), tsval, now);
 }
 
 static __always_inline void egress_syn(struct __sk_buff *skb, struct wire_packet *pkt)
@@ -303,7 +303,7 @@ static __always_inline void egress_syn(struct __sk_buff *skb, struct wire_packet
 	if (p)
 		bpf_map_delete_elem(&proposals, &pkt->tuple);
 	count(NULL, d.shift ? COUNTER_SYN_SHIFTED : COUNTER_SYN_PASSED);
-	destination_advance(dest, pkt->tsval + d.shift, now);
+	connection_advance_destination(dest, pkt->tsval + d.shift, now);
 	rewrite(skb, pkt, DIRECTION_OUT, d.shift);
 }
 

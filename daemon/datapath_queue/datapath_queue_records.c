@@ -31,7 +31,7 @@ static bool sweep_remove(const struct sweep *s, const struct records_item *i, ui
 	dead = ref.record && ref.record->state == i->record.state &&
 	       ms_expired((uint32_t)boot_ms(), ref.record->seen_ms, limit_ms);
 	if (dead) {
-		shift_ended(to, ref.record);
+		connection_end_shift(to, ref.record);
 		records_delete(&ref);
 		count(to, COUNTER_RECORDS_REMOVED);
 	}

@@ -19,7 +19,8 @@ static void advance_destination(struct datapath *dp, const struct tuple *t, uint
 		return;
 	clock_tuple(dp, t, &whose);
 	destination_of(&whose, &k);
-	destination_advance(records_destination_lock(dp->records, &k, false), tsval, h->now);
+	connection_advance_destination(records_destination_lock(dp->records, &k, false), tsval,
+				       h->now);
 	records_destination_unlock(dp->records);
 }
 
@@ -52,7 +53,7 @@ static void note_tsval(struct datapath *dp, struct record *r, uint32_t shift,
 		       const struct handled *h)
 {
 	if (h->packet->outbound && h->pkt->ts_count && !h->pkt->auth_option)
-		advance_last(&dp->counting, r, h->pkt->tsval + shift, h->now);
+		connection_advance_last(&dp->counting, r, h->pkt->tsval + shift, h->now);
 }
 
 /*
@@ -112,7 +113,7 @@ static void follow(struct datapath *dp, struct records_ref *ref, const struct tu
 	 * would be that of an open connection
 	 */
 	if (!shift && outbound && h->pkt->flags & WIRE_FIN)
-		state_change(r, RECORD_FIN_IN, 0);
+		connection_change_state(r, RECORD_FIN_IN, 0);
 }
 
 /* With the tuple locked. Returns the connection's shift. */

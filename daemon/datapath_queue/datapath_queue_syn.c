@@ -245,7 +245,7 @@ static uint32_t decide_syn(struct datapath *dp, struct records_ref *ref, struct 
 		h->verdict->has_slot = true;
 		h->verdict->slot = ref->slot;
 	}
-	destination_advance(dest, h->pkt->tsval + d.shift, h->now);
+	connection_advance_destination(dest, h->pkt->tsval + d.shift, h->now);
 	return d.shift;
 }
 

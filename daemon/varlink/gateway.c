@@ -127,7 +127,7 @@ enum gauge {
 };
 
 #define LOWER_NAME(upper, lower, text) #lower,
-static const char *const counter_names[] = { COUNTERS(LOWER_NAME) };
+static const char *const counter_names[] = { COUNTERS(COUNTER_NAME) };
 static const char *const gauge_names[] = { GATEWAY_GAUGES(LOWER_NAME, LOWER_NAME) };
 #undef LOWER_NAME
 static_assert(ARRAY_SIZE(counter_names) == COUNTER_COUNT, "a name for each counter");

@@ -12,7 +12,8 @@
 /* From the lists that make the answers, so that the definition cannot differ from them. */
 #define LAST_FIELD(upper, lower, text) "\t# " text "\n\t" #lower ": int\n"
 #define FIELD(upper, lower, text) "\t# " text "\n\t" #lower ": int,\n"
-#define STATISTICS_FIELDS COUNTERS(FIELD) GATEWAY_GAUGES(FIELD, LAST_FIELD)
+#define COUNTER_FIELD(number, upper, lower, text) FIELD(upper, lower, text)
+#define STATISTICS_FIELDS COUNTERS(COUNTER_FIELD) GATEWAY_GAUGES(FIELD, LAST_FIELD)
 
 const char gateway_idl[] =
 	"# The state of tsnatd, the NAT gateway for TCP timestamps.\n"

@@ -108,7 +108,7 @@ check "and an uninstall, alone" [ "$(find "$tmp/root" -type f -printf '%P')" = e
 
 # --- examples ---
 known() { # metrics that tsnatctl can print, by the daemon's lists and ctl_metrics.c
-	sed -n 's/^\tX([A-Z_]*, \([a-z_]*\), .*/tsnatd_\1_total/p' daemon/core/counters.h
+	sed -n 's/^\tX([0-9]*, [A-Z_]*, \([a-z_]*\), .*/tsnatd_\1_total/p' daemon/core/counters.h
 	sed -n 's/^\t\(X\|LAST\)([A-Z_]*, \([a-z_]*\), .*/tsnatd_\2/p' daemon/varlink/gateway_names.h
 	sed -n 's/.*print_\(gauge\|family\)("\([a-z_]*\)".*/tsnatd_\2/p' daemon/ctl/ctl_metrics.c
 }

@@ -123,7 +123,7 @@ static struct wire_packet packet(uint16_t flags, uint32_t seq, uint32_t tsval)
 static void destination_sees(struct world *w, uint32_t tsval)
 {
 	if (destinations_have_clocks(w))
-		destination_advance(&w->destination, tsval, now32(w));
+		connection_advance_destination(&w->destination, tsval, now32(w));
 }
 
 /* A new connection's SYN leaves and arrives. Returns its TSval on the wire. */

@@ -8,9 +8,7 @@
 #include "core/rewrite.h"
 #include "vectors.h"
 
-#define COUNTER_NAME(upper, lower, text) #lower,
 static const char *const counter_names[] = { COUNTERS(COUNTER_NAME) };
-#undef COUNTER_NAME
 _Static_assert(sizeof(counter_names) / sizeof(counter_names[0]) == COUNTER_COUNT,
 	       "a name per counter");
 

@@ -215,7 +215,7 @@ static inline int gateway_teardown(void **state)
 }
 
 #define LOWER_NAME(upper, lower, text) #lower,
-static const char *const counter_names[] = { COUNTERS(LOWER_NAME) };
+static const char *const counter_names[] = { COUNTERS(COUNTER_NAME) };
 static const char *const gauge_names[] = { GATEWAY_GAUGES(LOWER_NAME, LOWER_NAME) };
 
 static inline unsigned int occurrences(const char *text, const char *what)
