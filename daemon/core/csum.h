@@ -9,8 +9,9 @@
 #include <linux/types.h>
 
 /*
- * The checksum adds up 16-bit words that start at even offsets. A 32-bit value at an odd offset has
- * its bytes in the other halves of those words, which is the same as being turned by 8 bits.
+ * The value to count for a 32-bit value at offset OFF of the TCP header. The checksum adds up
+ * 16-bit words that start at even offsets. At an odd offset the value's bytes are in the other
+ * halves of those words: it counts like the value turned by 8 bits.
  */
 static inline __u32 csum_at(__u32 value, __u32 off)
 {
@@ -18,8 +19,8 @@ static inline __u32 csum_at(__u32 value, __u32 off)
 }
 
 /*
- * The checksum after FROM became TO at offset OFF of the TCP header. All values as numbers in host
- * order, read from the wire in network order.
+ * The checksum SUM after the value FROM became TO at offset OFF of the TCP header. All are in host
+ * order, as read from the wire in network order.
  */
 static inline __u16 csum_replace32(__u16 sum, __u32 off, __u32 from, __u32 to)
 {

@@ -33,8 +33,7 @@ static inline int decide_shares_clock(enum policy policy, enum scope scope)
 
 enum decision_kind {
 	DECISION_NEW,	     /* first SYN of a connection */
-	DECISION_RETRANSMIT, /* the same SYN again: it keeps the shift it has */
-	DECISION_PASS,	     /* not understood or not ours: leaves unchanged; see pass_reason */
+	DECISION_RETRANSMIT, /* the same SYN again: it keeps the shift that it has */
 };
 
 /* Why a SYN passes untouched: the passed_* counters. */
@@ -51,19 +50,25 @@ struct decision {
 	__u32 shift;
 };
 
-/* What the decision depends on besides the record. */
+/* The input of a decision besides the record. */
 struct decide_input {
 	__u32 isn;    /* host order */
 	__u32 tsval;  /* as the SYN came from the inside host */
 	__u32 now_ms; /* boot clock */
 	__u32 hold_ms;
 	enum policy policy;
-	__u32 clock;   /* POLICY_UNIFY: what the clock shows now */
-	int have_high; /* POLICY_UNIFY, SCOPE_DESTINATION: something has left for the destination */
-	__u32 high;    /* its highest TSval so far; no SYN may step back behind it */
+	/* POLICY_UNIFY: the clock's reading now */
+	__u32 clock;
+	/* POLICY_UNIFY, SCOPE_DESTINATION: a TSval has left for the destination; HIGH is valid */
+	int have_high;
+	/* the highest TSval that left for the destination; no SYN may step back behind it */
+	__u32 high;
 };
 
-/* All but the clock's part, which decide_set_clock() adds for POLICY_UNIFY. */
+/*
+ * The input for the SYN at NOW_MS (boot clock), without the clock's part, which decide_set_clock()
+ * adds for POLICY_UNIFY.
+ */
 static inline struct decide_input decide_input_of(const struct wire_packet *syn, enum policy policy,
 						  __u32 hold_ms, __u32 now_ms)
 {
@@ -76,7 +81,7 @@ static inline struct decide_input decide_input_of(const struct wire_packet *syn,
 	};
 }
 
-/* PASS_NONE when the SYN's options allow a shift. */
+/* Why the SYN's options forbid a shift; PASS_NONE when they allow one. */
 static inline enum pass_reason decide_pass_reason(const struct wire_packet *syn)
 {
 	if (syn->bad_option)
@@ -91,9 +96,10 @@ static inline enum pass_reason decide_pass_reason(const struct wire_packet *syn)
 }
 
 /*
- * May the server still hold what it held before the record's SYN? That SYN moved `last`, perhaps by
- * nearly half the range, and may never have arrived: two steps forward like that lie behind what
- * the server knows.
+ * May the server still hold the TSval from before the record's SYN? That SYN moved `last`, perhaps
+ * by nearly half the range, and may never have arrived. After two such steps forward, a TSval above
+ * `last` would lie behind the one that the server holds; so the next SYN has to be above the base,
+ * too.
  */
 static inline int decide_has_base(const struct record *r)
 {
@@ -102,10 +108,11 @@ static inline int decide_has_base(const struct record *r)
 }
 
 /*
- * The lowest TSval that is surely later than anything the server can hold for the tuple, by what
- * really left and what a challenge ACK told.
+ * The floor of the tuple: no TSval that the server can hold is later. It comes from the segments
+ * that really left, and from a challenge ACK. A SYN has to leave strictly above it.
  *
- * Returns 0 and leaves RET_FLOOR alone when the server can hold nothing any more.
+ * Returns 1, or 0 without writing RET_FLOOR when the server can hold nothing any more. R may be
+ * NULL.
  */
 static inline int decide_floor(const struct record *r, __u32 now_ms, __u32 hold_ms,
 			       __u32 *ret_floor)
@@ -130,7 +137,7 @@ static inline int decide_floor(const struct record *r, __u32 now_ms, __u32 hold_
 	return 1;
 }
 
-/* Is the SYN the one that claimed the record, sent again? */
+/* Is the SYN the one that claimed the record, sent again? R may be NULL. */
 static inline int decide_is_retransmit(const struct record *r, const struct decide_input *in)
 {
 	__u32 tsval;
@@ -141,10 +148,10 @@ static inline int decide_is_retransmit(const struct record *r, const struct deci
 		return 0;
 	tsval = in->tsval + r->shift;
 	/*
-	 * Once the server has answered, the shift is constant. A client whose ISN never changes
-	 * comes back with another clock, though, and the retransmission of a SYN cannot be older
-	 * than the SYN. When the handshake is over, only a copy that it overtook can still come;
-	 * such a copy is no younger than what left since.
+	 * Once the server has answered, the shift is constant. The ISN alone does not tell: some
+	 * clients never change it, and come back with another clock. But a SYN that is sent again
+	 * is not older than the first one. After the handshake only a copy that was overtaken can
+	 * still come, and such a copy is not younger than the segments that left since.
 	 */
 	if (r->state & RECORD_ESTABLISHED)
 		return !(r->state & (RECORD_FIN_OUT | RECORD_FIN_IN)) &&
@@ -152,13 +159,13 @@ static inline int decide_is_retransmit(const struct record *r, const struct deci
 		       !ts_after(tsval, RECORD_LAST_TSVAL(r->last));
 	if (r->state & RECORD_ANSWERED)
 		return !ts_after(r->syn_tsval, tsval);
-	/* refused meanwhile: the shift it has would be refused again */
+	/* refused meanwhile: with the shift that it has it would be refused again */
 	return !(r->state & RECORD_FLOOR);
 }
 
 /*
- * The base of a record that the next SYN claims. Returns 0 and leaves RET_BASE alone when it has
- * none.
+ * The base that a record has after the next SYN claimed it. Returns 1, or 0 without writing
+ * RET_BASE when it has none. R may be NULL.
  */
 static inline int decide_next_base(const struct record *r, __u32 now_ms, __u32 hold_ms,
 				   __u32 *ret_base)
@@ -170,13 +177,13 @@ static inline int decide_next_base(const struct record *r, __u32 now_ms, __u32 h
 	return 1;
 }
 
-/* Is TSVAL strictly above FLOOR, which decide_floor() returned for R, and above the base? */
+/* Is TSVAL strictly above FLOOR, which decide_floor() told for R, and above R's base? */
 static inline int decide_clears(const struct record *r, __u32 tsval, __u32 floor)
 {
 	return ts_after(tsval, floor) && (!decide_has_base(r) || ts_after(tsval, r->base));
 }
 
-/* Would the SYN with SHIFT leave strictly above what the server can hold? */
+/* Would the SYN with SHIFT leave strictly above every TSval that the server can hold? */
 static inline int decide_is_above(const struct record *r, const struct decide_input *in,
 				  __u32 shift)
 {
@@ -190,10 +197,7 @@ static inline int decide_is_above(const struct record *r, const struct decide_in
 	       decide_clears(r, in->tsval + shift, floor);
 }
 
-/*
- * The clock's part of the input. D is what is known of the destination under SCOPE_DESTINATION, or
- * NULL.
- */
+/* Fill in the clock's part of the input. D is the tuple's destination, or NULL if it has none. */
 static inline __attribute__((always_inline)) void decide_set_clock(struct decide_input *in,
 								   const struct tsclock *c,
 								   const struct tuple *t,
@@ -227,7 +231,7 @@ static inline struct decision decide(const struct record *r, const struct decide
 		__u32 ms = ms_elapsed(in->now_ms, RECORD_LAST_MS(r->last));
 
 		if (decide_has_base(r)) {
-			/* the least step: what lies above the base may end here */
+			/* the least step: half the range above the base ends somewhere here */
 			floor = ts_max(floor, r->base);
 			ms = 1;
 		}

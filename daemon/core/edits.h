@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * edits.h - which 32-bit values of a segment change when its connection has a shift.
+ * edits.h - the 32-bit values of a segment that change when its connection has a shift.
  *
  * Freestanding: the daemon applies the edits to bytes (rewrite.c), the BPF programs to an skb.
  */
@@ -21,8 +21,9 @@ struct edit {
 };
 
 /*
- * The edit of the K-th timestamp option. Returns 0 when that option stays as it is: TSecr means
- * nothing in a segment without ACK, and 0 stands for "none".
+ * The edit of the K-th timestamp option. Returns 1, or 0 without writing RET when that option stays
+ * as it is: TSecr means nothing in a segment without ACK, and TSecr 0 stands for "none" (RFC 7323,
+ * 3.2).
  */
 static inline int edit_timestamp(const struct wire_packet *pkt, int k, enum direction dir,
 				 __u32 shift, struct edit *ret)

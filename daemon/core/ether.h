@@ -2,8 +2,8 @@
 /*
  * ether.h - where the network header of an Ethernet frame starts.
  *
- * Freestanding like wire_parse.h, and fetches bytes by the same wire_load(). Tags of VLANs that the
- * device strips stand beside the packet, not in it; up to two others are skipped.
+ * Freestanding like wire_parse.h, and fetches bytes by the same wire_load(). A VLAN tag that the
+ * device strips is kept beside the packet, not in it; up to two tags in the packet are skipped.
  */
 #pragma once
 

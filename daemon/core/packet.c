@@ -42,6 +42,6 @@ size_t packet_ip_length(const uint8_t *data, size_t len)
 		n = wire_get16(data + 2);
 	else if (len >= 40 && data[0] >> 4 == 6)
 		n = 40u + wire_get16(data + 4);
-	/* 0 in a length stands for one that does not fit */
+	/* a length of 0 stands for one that does not fit into the field */
 	return n < len && n > 40 ? n : len;
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * packet.h - the parser of core/ over bytes in memory.
- */
+/* packet.h - parse packets in memory. */
 #pragma once
 
 #include <stddef.h>
@@ -10,9 +8,9 @@
 #include "wire.h"
 
 /*
- * Read the packet of LEN bytes at DATA, which starts with its network header. The bytes may be
- * fewer than the packet had, as in a queue with a small copy range: then whatever is missing counts
- * as cut off.
+ * Read the packet of LEN bytes at DATA, which starts with its network header. DATA may be
+ * shorter than the packet was, as in a queue with a small copy range: then the packet counts as cut
+ * off there.
  *
  * RET is valid for WIRE_TCP only.
  */
@@ -25,5 +23,5 @@ enum wire_status packet_parse(const uint8_t *data, size_t len, struct wire_packe
  */
 enum wire_status packet_parse_ethernet(const uint8_t *data, size_t len, struct wire_packet *ret);
 
-/* How long the packet is by its IP header, at most LEN: padding is no part of it. */
+/* Bytes of the packet by its IP header, at most LEN: padding behind it does not count. */
 size_t packet_ip_length(const uint8_t *data, size_t len);

@@ -35,8 +35,8 @@ int rewrite_shift(uint8_t *data, size_t len, const struct wire_packet *pkt, enum
 }
 
 /*
- * One's complement sum of 32-bit words, which is that of the 16-bit words; the order of bytes does
- * not matter to it.
+ * Add the N bytes at P to SUM, as 32-bit words. Folded to 16 bits, that is the one's complement sum
+ * of the 16-bit words (RFC 1071, 2); the order of bytes does not matter to it.
  */
 static uint64_t sum_bytes(const uint8_t *p, size_t n, uint64_t sum)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * rewrite.h - apply a connection's shift to the bytes of a segment.
- */
+/* rewrite.h - apply a connection's shift to the bytes of a segment. */
 #pragma once
 
 #include <stddef.h>
@@ -10,12 +8,12 @@
 #include "edits.h"
 
 /*
- * Change all timestamp options of the segment at DATA, and its checksum, which must be complete: a
- * partial one (CHECKSUM_PARTIAL) would come out wrong. A checksum that was wrong stays wrong, so
- * the receiver drops the segment still.
+ * Change all timestamp options of the segment at DATA, and its checksum. The checksum must be
+ * complete: a partial one (CHECKSUM_PARTIAL) would come out wrong. A checksum that was wrong stays
+ * wrong, so that the receiver still drops the segment.
  *
- * PKT is what packet_parse() or packet_parse_ethernet() said about these same LEN bytes. Whether
- * the connection may have a shift at all is the caller's to know: decide_pass_reason() for SYNs.
+ * packet_parse() or packet_parse_ethernet() made PKT of these same LEN bytes. The caller knows
+ * whether the connection may have a shift at all: decide_pass_reason() tells it of SYNs.
  *
  * Returns how many options were changed.
  */

@@ -32,15 +32,15 @@ static inline __u32 ms_elapsed(__u32 now_ms, __u32 then_ms)
 }
 
 /*
- * How far a stamp may lie in the future of a time that was read before it: as long as whoever read
- * the time may have been stopped since (a debugger, a busy machine, a virtual processor that got no
- * time).
+ * Milliseconds by which a stamp may be later than a time that was read before it. Between the two
+ * readings a thread may be stopped: by a debugger, on a busy machine, on a virtual processor that
+ * gets no time.
  */
 #define MS_STOPPED 60000
 
 /*
- * Like ms_elapsed(), but a stamp about half the range away, which means weeks of silence, has
- * expired.
+ * Have more than LIMIT_MS passed from THEN to NOW? A stamp about half the range away stands for
+ * weeks of silence: it has expired.
  */
 static inline int ms_expired(__u32 now_ms, __u32 then_ms, __u32 limit_ms)
 {

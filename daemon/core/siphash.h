@@ -42,7 +42,7 @@ static inline __attribute__((always_inline)) void siphash_word(struct siphash_st
 	s->v0 ^= m;
 }
 
-/* The hash of the N words at M, each of which stands for its 8 bytes in little-endian order. */
+/* The hash of the N words at M; each is 8 bytes of the input in little-endian order. */
 static inline __attribute__((always_inline)) __u64 siphash(const struct siphash_key *key,
 							   const __u64 *m, __u32 n)
 {

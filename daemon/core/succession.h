@@ -3,13 +3,14 @@
  * succession.h - a tuple passes from one connection to the next while segments of the old one still
  * wait in a queue: whose is a segment?
  *
- * conntrack sees the end of a connection before the segment that ends it, or its retransmission,
- * comes to our queue. From then on NAT may give the tuple away, and the new SYN, which waits in
- * another queue, can be handled before those segments. The record is the new connection's by then.
- * So it is remembered where both connections are in the two sequence spaces, which begin anywhere
- * in 32 bits at each end (RFC 9293, 3.4.1): a segment belongs to the one that it is nearer to.
+ * conntrack sees the end of a connection before the segment that ends it comes to our queue. From
+ * then on NAT may give the tuple to another connection. Its SYN waits in another queue, and may be
+ * handled before the last segments of the old connection: then the record is already the new
+ * connection's. So the positions of both connections in the two sequence spaces are kept. Sequence
+ * spaces begin anywhere in 32 bits at each end (RFC 9293, 3.4.1): a segment belongs to the
+ * connection that it is nearer to.
  *
- * The egress program needs none of this: nothing comes between a segment and its shift there. Pure.
+ * The egress program needs none of this: no segment waits between conntrack and it. Pure.
  */
 #pragma once
 
@@ -18,7 +19,7 @@
 #include "serial.h"
 #include "wire.h"
 
-/* The sequence numbers seen of one end; host order. */
+/* The sequence numbers that one end was seen to use; host order. */
 struct span {
 	__u32 first, last;
 	__u32 known;
@@ -29,14 +30,19 @@ struct place {
 };
 
 struct succession {
-	struct place now; /* of the connection that has the record */
-	struct place old; /* of the one before it; valid if old_shift is not 0 */
-	__u32 old_shift; /* 0: the one before it was not shifted, so that nothing of it is queued */
-	__u32 refused;	 /* perhaps the server did not want the SYN that has the record */
+	/* of the connection that has the record */
+	struct place now;
+	/* of the connection before it; valid if old_shift is not 0 */
+	struct place old;
+	/* 0: the connection before was not shifted, so none of its segments is queued */
+	__u32 old_shift;
+	/* perhaps the server refused the SYN that claimed the record */
+	__u32 refused;
 };
 
-#define SPAN_MAX (1u << 30) /* bytes; what lies further back than that is forgotten */
-/* bytes: how far a segment is taken to be from a connection of which nothing is known */
+/* Bytes: older sequence numbers are forgotten. */
+#define SPAN_MAX (1u << 30)
+/* Bytes: the distance of a segment from a connection of which nothing is known. */
 #define SPAN_FAR (1u << 26)
 
 static inline __u32 span_distance(const struct span *s, __u32 seq)
@@ -59,8 +65,8 @@ static inline void span_add(struct span *s, __u32 seq)
 }
 
 /*
- * By as much as is known of the connection that has the record: before it was answered, nothing of
- * its server's end.
+ * Is the segment nearer to the old connection? Compared at those ends where the connection that has
+ * the record is known: before it was answered, its server's end is not.
  */
 static inline int succession_is_nearer_to_old(const struct succession *s,
 					      const struct wire_packet *pkt, int outbound)
@@ -84,7 +90,7 @@ static inline int succession_is_nearer_to_old(const struct succession *s,
 	return old < now;
 }
 
-/* A segment of the connection that has the record. */
+/* The connection that has the record goes on with this segment. */
 static inline void succession_follow(struct succession *s, const struct wire_packet *pkt,
 				     int outbound)
 {
@@ -104,9 +110,9 @@ static inline void succession_first(struct succession *s, __u32 isn)
 }
 
 /*
- * The tuple passes from the connection that R is still the record of to the one that a SYN with ISN
- * begins. One that was never answered sent nothing that could wait anywhere, so the one before it
- * is still the one that has more to come.
+ * The tuple passes on to the connection that a SYN with ISN begins; R is still the record of the
+ * one before. If that one was never answered it has sent no segment that could wait in a queue, so
+ * the old connection stays the one before it.
  */
 static inline void succession_next(struct succession *s, const struct record *r, __u32 isn)
 {
@@ -120,12 +126,12 @@ static inline void succession_next(struct succession *s, const struct record *r,
 }
 
 /*
- * Does a segment that was queued for a shifted connection belong to the one before R's? It is no
- * SYN to the server.
+ * Does a segment that was queued for a shifted connection belong to the one before R's? It must not
+ * be a SYN to the server.
  *
- * Before its SYN was answered, a connection sends nothing but resets without ACK. What comes to it
- * is the answer; a server that refuses a SYN tells a TSval that the SYN is not above (RFC
- * 7323, 5.3).
+ * Before its SYN was answered, a connection sends nothing but resets without ACK. All that the
+ * server sends to it is the answer; a server that refuses the SYN echoes a TSval that the SYN's is
+ * not above (RFC 7323, 5.3).
  */
 static inline int succession_is_old(const struct succession *s, const struct record *r,
 				    const struct wire_packet *pkt, int outbound)
@@ -144,8 +150,8 @@ static inline int succession_is_old(const struct succession *s, const struct rec
 }
 
 /*
- * Is a segment to the server surely one of the connection that R is the record of, also when
- * nothing else says so?
+ * Do the sequence numbers alone show that a segment to the server belongs to the connection that R
+ * is the record of?
  */
 static inline int succession_is_current(const struct succession *s, const struct record *r,
 					const struct wire_packet *pkt)

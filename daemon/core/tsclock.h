@@ -18,8 +18,8 @@ enum scope {
 };
 
 /*
- * What shares a clock under SCOPE_DESTINATION: what a server sees of us that compares per source
- * address.
+ * Connections with the same key share a clock under SCOPE_DESTINATION: a server that compares
+ * timestamps per source address takes them for one host's.
  */
 struct destination_key {
 	__u8 ext[16];
@@ -31,7 +31,10 @@ struct destination {
 	__u64 reserved[3]; /* the size is that of the pinned map, and of the state file */
 };
 
-/* What all clocks depend on. The base lets them go on over a reboot, from a floor saved before. */
+/*
+ * All clocks depend on these. After a reboot, the base lets them go on from a reading that was
+ * saved before.
+ */
 struct tsclock {
 	struct siphash_key key;
 	enum scope scope;
@@ -52,15 +55,15 @@ tsclock_keyed(const struct tsclock *c, const struct tuple *t, __u32 now_ms)
 
 	__builtin_memcpy(m, t->src, 16);
 	__builtin_memcpy(m + 2, t->dst, 16);
-	/* a scope of its own even for a tuple whose ports are zero */
+	/* the bit above the ports tells a tuple with ports 0 from a destination */
 	m[4] = c->scope == SCOPE_TUPLE ? (__u64)t->sport_be << 16 | t->dport_be | 1ULL << 32 : 0;
 	return (__u32)siphash(&c->key, m, 5) + c->base_ms + now_ms;
 }
 
 /*
- * The clock that a SYN to a destination must show at NOW_MS, given the keyed clock's reading: the
- * destination's own clock goes on from the highest TSval that left, at 1 kHz, so that a client with
- * a faster clock, which pushed it ahead, does not make it step back.
+ * The reading of a destination's clock at NOW_MS (boot clock), given the keyed clock's reading. The
+ * clock goes on at 1 kHz from HIGH, the highest TSval that left: a client with a faster clock
+ * pushes it ahead, and it must not step back afterwards.
  */
 static inline __u32 tsclock_destination(__u64 high, __u32 keyed, __u32 now_ms)
 {
@@ -72,16 +75,17 @@ static inline __u32 tsclock_destination(__u64 high, __u32 keyed, __u32 now_ms)
 }
 
 /*
- * What `high` becomes when TSVAL leaves for the destination; the same value when it does not move.
+ * Returns the new `high` when TSVAL leaves for the destination at NOW_MS (boot clock): HIGH itself
+ * when it does not move.
  */
 static inline __u64 tsclock_advance(__u64 high, __u32 tsval, __u32 now_ms)
 {
 	__u32 clock = tsclock_destination(high, tsval, now_ms);
 
 	/*
-	 * On time counts, too: a stamp of weeks ago could not be told from one of the future. What
-	 * is further ahead than any clock runs between two segments is a slow clock that fell
-	 * behind by half the range.
+	 * A TSval that is just on time renews the stamp, too: a stamp of weeks ago could not be
+	 * told from one of the future. A TSval that seems further ahead than any clock runs between
+	 * two segments comes from a slow clock that fell behind by half the range.
 	 */
 	if (!high || (!ts_after(clock, tsval) && tsval - clock <= 1u << 30))
 		return RECORD_LAST(tsval, now_ms);

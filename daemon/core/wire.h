@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * wire.h - what stands in a packet: IPv4 or IPv6, TCP, and its timestamp options (RFC 7323).
+ * wire.h - the fields of a packet: IPv4 or IPv6, TCP, and its timestamp options (RFC 7323).
  *
  * Freestanding: compiled into the daemon and into the BPF programs. The parser is in wire_parse.h.
  */
@@ -25,8 +25,9 @@ enum wire_status {
 };
 
 /*
- * One direction of a connection. For a record's key it is the tuple of DESIGN's words: the external
- * address and port, then the destination's. IPv4 addresses stand as ::ffff:a.b.c.d. No padding.
+ * One direction of a connection. The key of a record is the connection as the server sees it: the
+ * external address and port, then the destination's. An IPv4 address is written as ::ffff:a.b.c.d.
+ * There is no padding.
  */
 struct tuple {
 	__u8 src[16];
@@ -86,7 +87,7 @@ static inline void wire_map4(__u8 to[16], const __u8 *from)
 	__builtin_memcpy(to + 12, from, 4);
 }
 
-/* A connection's first segment; ECN and AccECN set flags of their own on it. */
+/* Is it a connection's first segment? ECN and AccECN set flags of their own on it. */
 static inline int wire_is_syn(const struct wire_packet *pkt)
 {
 	return (pkt->flags & (WIRE_FIN | WIRE_SYN | WIRE_RST | WIRE_ACK)) == WIRE_SYN;

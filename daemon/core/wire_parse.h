@@ -3,7 +3,7 @@
  * wire_parse.h - from bytes to struct wire_packet.
  *
  * Freestanding: the daemon and the BPF programs compile this same text, so that both see every
- * packet alike. Whoever includes it says first how bytes are fetched:
+ * packet alike. The including file defines first how bytes are fetched:
  *
  *	struct wire_src { ... };
  *	static int wire_load(const struct wire_src *src, __u32 off, void *to, __u32 len);
@@ -16,7 +16,7 @@
 #include <linux/types.h>
 #include "wire.h"
 
-/* Which bytes of the packet the network header leaves to TCP. */
+/* The bytes of the packet that the network header leaves to TCP. */
 struct wire_l4 {
 	__u32 off;
 	/* first byte behind the IP packet; ~0 when the header does not say (a GSO jumbogram) */
@@ -38,7 +38,8 @@ static inline enum wire_status wire_ipv4(const struct wire_src *src, __u32 off, 
 	if (h[9] != 6)
 		return WIRE_OTHER;
 	if (wire_get16(h + 6) & 0x1fff)
-		return WIRE_OTHER; /* a later fragment: whatever it looks like, it is payload */
+		return WIRE_OTHER; /* a later fragment: its bytes are payload, even if they look
+				      like a header */
 	wire_map4(t->src, h + 12);
 	wire_map4(t->dst, h + 16);
 	l4->off = off + ihl;
@@ -94,10 +95,9 @@ static inline enum wire_status wire_ipv6(const struct wire_src *src, __u32 off, 
 }
 
 /*
- * Walk over the options as receivers do (RFC 9293, 3.1): it stops at the end-of-list option and at
- * the first option with an impossible length; what was found before that counts. A kind 8 of
- * another length than 10 is no timestamp, and the last of several timestamps is the one that
- * counts.
+ * Walk over the options as receivers do (RFC 9293, 3.1). The walk stops at the end-of-list option
+ * and at the first option with an impossible length; the options before that count. A kind 8 of
+ * another length than 10 is no timestamp. Of several timestamps the last one counts.
  */
 static inline void wire_options(struct wire_packet *p)
 {
@@ -113,9 +113,9 @@ static inline void wire_options(struct wire_packet *p)
 		return;
 	}
 	/*
-	 * Byte by byte, with a count of those to skip: constant offsets are what the kernel's
-	 * verifier follows cheaply. Behind opts_len stand zeroes, which end the list and are no
-	 * valid length either.
+	 * Byte by byte, with a count of bytes to skip: the kernel's verifier follows constant
+	 * offsets cheaply. The bytes behind opts_len are zero, which ends the list and is no valid
+	 * length either.
 	 */
 #pragma GCC unroll 40
 	for (__u32 n = 0; n < WIRE_OPTS_MAX; n++) {

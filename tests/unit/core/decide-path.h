@@ -55,7 +55,6 @@ static inline struct left syn(struct path *p, uint32_t isn, uint32_t tsval, uint
 	uint32_t base = 0;
 	bool has_base;
 
-	assert_int_not_equal(d.kind, DECISION_PASS);
 	if (d.kind == DECISION_RETRANSMIT) {
 		p->r.last = record_advance(p->r.last, l.tsval, now);
 		p->r.seen_ms = now;
