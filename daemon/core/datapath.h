@@ -59,19 +59,19 @@ typedef int datapath_knows_fn(void *user, const struct tuple *t);
 struct datapath_packet {
 	uint8_t *data; /* starts with the network header; rewritten in place */
 	size_t len;
-	bool outbound;		     /* to the server, else from it */
-	bool partial;		     /* its checksum is: a changed packet needs a complete one */
-	bool cut;		     /* DATA is not all of it: it cannot be rewritten */
-	bool unmarked;		     /* it is a SYN, or of a connection without shift */
-	bool untranslated;	     /* conntrack says that no NAT changed its source */
-	const struct inside *inside; /* NULL when it is not known */
+	bool outbound;	   /* to the server, else from it */
+	bool partial;	   /* its checksum is partial: a changed packet needs a complete one */
+	bool cut;	   /* DATA is only its beginning: it cannot be rewritten */
+	bool unmarked;	   /* it is a SYN, or of a connection without shift */
+	bool untranslated; /* conntrack says that no NAT changed its source */
+	const struct inside *inside; /* NULL when no mapping came with the packet */
 	/* boot clock, ns: the queue was seen empty then, so the packet came later */
 	uint64_t empty_ns;
 	datapath_knows_fn *knows; /* NULL when conntrack cannot be asked */
 	void *knows_user;
 };
 
-/* What the mark of the packet's connection is to say from now on. */
+/* The mark of the packet's connection from now on. */
 enum datapath_mark {
 	DATAPATH_MARK_KEEP,
 	DATAPATH_MARK_SHIFTED,
@@ -85,22 +85,23 @@ struct datapath_verdict {
 	bool drop;    /* its shift cannot be applied; TCP sends it again, in smaller pieces */
 	enum datapath_mark mark;
 
-	/* the datapath's own, from handle() to sent() */
+	/* for the datapath alone, from handle() to sent() */
 	bool in_order;
 	bool has_slot;
 	uint32_t slot;
 };
 
 /*
- * All return 0 or -errno unless they say otherwise. handle and sent are called by the queues'
- * threads, at any time and several at once; the rest by the main loop alone.
+ * All return 0 or -errno unless they say otherwise. The queues' threads call handle and sent, at
+ * any time and several at once; each() may be called by any thread; the main loop alone calls the
+ * rest.
  */
 struct datapath_ops {
 	const char *name;
 	/*
-	 * Shifts are applied to queued packets: so the rules queue the segments of shifted
-	 * connections, too, which reach their peers while these rules and a reader are there. Else
-	 * programs at the interfaces apply them, and a queue needs no more than SYNs' headers.
+	 * True: shifts are applied to queued packets. The rules have to queue the segments of
+	 * shifted connections, too, which reach their peers only while a reader is there. False:
+	 * programs at the interfaces apply shifts, and the queue brings the headers of SYNs.
 	 */
 	bool queues_segments;
 
@@ -109,13 +110,14 @@ struct datapath_ops {
 	void (*close)(struct datapath *dp);
 
 	/*
-	 * 1 when the records are those of an earlier run in this boot, which then used RET_CLOCK; 0
-	 * when there were none.
+	 * Returns 1 when the records are those of an earlier run in this boot, and writes that
+	 * run's clock to RET_CLOCK; 0 when the records are new.
 	 */
 	int (*inherited)(struct datapath *dp, struct tsclock *ret_clock);
 	/*
-	 * What decisions depend on from now on; not ACTIVE: no new connection is decided. The one
-	 * way by which a start, a reload and a stop tell.
+	 * The settings of all decisions from now on. A start, a reload and a stop tell them in this
+	 * one way. Not ACTIVE: new connections are not decided any more, open ones keep their
+	 * shift.
 	 */
 	int (*configure)(struct datapath *dp, const struct decide_settings *set, bool active);
 
@@ -123,7 +125,7 @@ struct datapath_ops {
 		      const char **ret_error);
 	/* Remove our hooks from the link, and its qdisc if it is ours and empty. */
 	int (*detach)(struct datapath *dp, const struct datapath_link *link);
-	/* 1 when our hooks are on the link, else 0. */
+	/* Returns 1 when our hooks are on the link, else 0. */
 	int (*attached)(struct datapath *dp, const struct datapath_link *link);
 	int (*set_externals)(struct datapath *dp, const struct datapath_external *ext, size_t n);
 
@@ -131,8 +133,8 @@ struct datapath_ops {
 	void (*handle)(struct datapath *dp, const struct datapath_packet *p,
 		       struct datapath_verdict *ret);
 	/*
-	 * The verdict was sent. By the thread that called handle(), after each verdict that is not
-	 * shared; NULL where all are.
+	 * The verdict was sent. The thread that called handle() calls this after each verdict that
+	 * is not shared. NULL where all verdicts are shared.
 	 */
 	void (*sent)(struct datapath *dp, const struct datapath_verdict *v);
 
@@ -144,7 +146,7 @@ struct datapath_ops {
 	 */
 	int (*sweep)(struct datapath *dp, uint32_t hold_ms, uint32_t max, datapath_knows_fn *knows,
 		     void *user, struct datapath_sweep *ret);
-	/* From any thread; ends early with FN's result if that is not 0. */
+	/* Call FN for each record. Ends early with FN's result if that is not 0. */
 	int (*each)(struct datapath *dp, datapath_each_fn *fn, void *user);
 	int (*each_destination)(struct datapath *dp, datapath_destination_fn *fn, void *user);
 	/* Put a saved record back, before the first attach. -EEXIST when the tuple has one. */
@@ -165,7 +167,7 @@ struct datapath_ops {
 	int (*retire)(const struct datapath_config *cfg);
 };
 
-/* Connections that have a shift now, by a datapath's COUNTERS. */
+/* Returns the number of open shifted connections, by a datapath's COUNTERS. */
 static inline uint64_t datapath_open_shifts(const uint64_t *counters)
 {
 	const uint64_t started = counters[COUNTER_SHIFTS_STARTED],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * datapath_bpf.c - the datapath as tc programs: opened, told its settings, put on interfaces, and
- * taken off.
+ * datapath_bpf.c - the datapath as tc programs: open it, tell it its settings, put it on
+ * interfaces, and take it off.
  */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -90,7 +90,7 @@ static int bpf_inherited(struct datapath *dp, struct tsclock *ret_clock)
 
 /* ---- hooks ---- */
 
-/* The two programs for the link, loaded if need be. Returns 0 or -errno. */
+/* Find the two programs for the link, and load them if need be. Returns 0 or -errno. */
 static int programs_for(struct datapath *dp, const struct datapath_link *link, int *ret_ingress,
 			int *ret_egress)
 {
@@ -178,7 +178,7 @@ static int bpf_retire(const struct datapath_config *cfg)
 	settings_fd = bpf_obj_get(path);
 	pins_path(path, sizeof(path), cfg->pin_dir, "counters");
 	counters_fd = bpf_obj_get(path);
-	/* without CAP_BPF the programs cannot be told; they can only be taken off */
+	/* without CAP_BPF the programs cannot be told to stop; they can only be taken off */
 	if (settings_fd < 0 || counters_fd < 0 || bpf_map_lookup_elem(settings_fd, &zero, &set) < 0)
 		return bpf_cleanup(cfg);
 	set.active = 0;
@@ -210,9 +210,7 @@ static bool is_wanted(const struct external_key *k, const struct datapath_extern
 	return false;
 }
 
-/*
- * What is wanted goes in first, what is not goes out after: an address that stays is never missing.
- */
+/* New addresses go in before old ones go out: an address that stays is never missing. */
 static int bpf_set_externals(struct datapath *dp, const struct datapath_external *ext, size_t n)
 {
 	int fd = bpf_map__fd(dp->skel->maps.externals);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* datapath_bpf_parts.h - what the files of the bpf datapath share. Nobody else includes it. */
+/*
+ * datapath_bpf_parts.h - the struct that the files of the bpf datapath share. No other file
+ * includes it.
+ */
 #pragma once
 
 #include <pthread.h>
@@ -11,13 +14,13 @@ struct batch;
 
 struct datapath {
 	struct tsnat_bpf *skel;
-	struct tsnat_bpf *l3; /* NULL until a device without Ethernet header comes */
+	struct tsnat_bpf *l3; /* NULL until the first device without Ethernet header */
 	int records_fd, proposals_fd, destinations_fd, control_fd;
 	int cpus;
-	bool inherited;	     /* the maps were there before us */
-	struct batch *sweep; /* where the sweep goes on; owned */
+	bool inherited;	     /* an earlier run made the maps */
+	struct batch *sweep; /* the place where the sweep goes on; owned */
 
-	pthread_mutex_t lock; /* of settings, which a reload changes under running threads */
+	pthread_mutex_t lock; /* of settings: a reload changes them under running threads */
 	struct decide_settings settings;
 };
 
@@ -34,5 +37,5 @@ int datapath_bpf_restore_destination(struct datapath *dp, const struct destinati
 int datapath_bpf_set_inside(struct datapath *dp, const struct tuple *t,
 			    const struct inside *inside);
 
-/* datapath_bpf_records.c: for datapath_bpf.c, which owns it with free(). NULL without memory. */
+/* The place where a sweep goes on, or NULL without memory. The caller ends it with free(). */
 struct batch *datapath_bpf_sweep_new(void);

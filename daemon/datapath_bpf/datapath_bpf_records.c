@@ -14,7 +14,7 @@
 
 #define SWEEP_BATCH 1024
 
-/* Where a walk through the table is; the buffers belong to whoever walks. */
+/* The place of a walk through the table, and the records read there. */
 struct batch {
 	uint32_t cursor;
 	bool begun;
@@ -55,9 +55,9 @@ struct sweep {
 };
 
 /*
- * A record looks expired here, but its tuple may get a SYN before it is removed. That is settled in
- * the kernel: see sweep_one() in tsnat.bpf.c, which removes only what is still in the state that
- * was read here and has still been silent.
+ * These records look expired here, but a SYN may come on a tuple before its record is removed.
+ * sweep_one() in tsnat.bpf.c settles that in the kernel: it removes a record only if its state is
+ * still the one that was read here, and it has been silent since.
  */
 static void sweep_remove(struct sweep *s)
 {
@@ -143,7 +143,7 @@ int datapath_bpf_each_destination(struct datapath *dp, datapath_destination_fn *
 	int r = 0;
 	bool more = bpf_map_get_next_key(dp->destinations_fd, NULL, &k) == 0;
 
-	/* a key that vanished in between starts the walk again: bounded all the same */
+	/* if a key vanishes in between, the walk starts again; the bound ends it all the same */
 	for (uint32_t i = 0;
 	     more && r == 0 && i < 2 * bpf_map__max_entries(dp->skel->maps.destinations); i++) {
 		if (bpf_map_lookup_elem(dp->destinations_fd, &k, &d) == 0)
@@ -157,7 +157,8 @@ int datapath_bpf_each_destination(struct datapath *dp, datapath_destination_fn *
 /* ---- saved records ---- */
 
 /*
- * The gauges are differences of counters: what comes back counts as made. Nobody else counts yet.
+ * A gauge is the difference of two counters, so a restored record counts as made. Nobody else
+ * counts yet.
  */
 static int count_restored(struct datapath *dp, enum counter which)
 {

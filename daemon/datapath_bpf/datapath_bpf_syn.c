@@ -2,8 +2,9 @@
 /*
  * datapath_bpf_syn.c - decide on a queued SYN, and leave the decision for the egress program.
  *
- * A SYN that cannot be decided here (no translation known, options that forbid a shift, an error of
- * the map) has no proposal: the egress program decides on it, counts it, or lets it pass.
+ * Some SYNs cannot be decided here: no translation is known, their options forbid a shift, the map
+ * cannot be read. They get no proposal. The egress program decides on them, or lets them pass and
+ * counts them.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -32,7 +33,7 @@ static void propose(struct datapath *dp, const struct tuple *t, const struct dec
 
 	if (inside)
 		p.inside = *inside;
-	/* without it the egress program decides */
+	/* on failure the egress program decides */
 	bpf_map_update_elem(dp->proposals_fd, t, &p, BPF_ANY);
 }
 
@@ -56,7 +57,7 @@ static void decide_syn(struct datapath *dp, const struct wire_packet *pkt,
 		return;
 	d = decide(known ? &r : NULL, &in);
 	if (d.kind == DECISION_RETRANSMIT)
-		return; /* the record has its shift */
+		return; /* the record has its shift already */
 	propose(dp, &pkt->tuple, &in, d.shift, inside);
 }
 

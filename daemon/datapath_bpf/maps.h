@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * maps.h - keys and values of the maps that the daemon and the BPF programs share (besides
- * records).
+ * maps.h - keys and values of the maps that the daemon and the BPF programs share, besides records.
  */
 #pragma once
 
@@ -9,37 +8,38 @@
 #include "core/record.h"
 #include "core/tsclock.h"
 
-/* The one entry of the map "settings": what the daemon tells the programs. */
+/* The one entry of the map "settings": the daemon writes it, the programs read it. */
 struct settings {
-	__u32 active; /* 0: decide on no new SYN (the daemon was stopped); live shifts go on */
+	/*
+	 * 0: no new SYN is decided, since the daemon was stopped; open connections keep their shift
+	 */
+	__u32 active;
 	__u32 policy; /* enum policy */
 	__u32 hold_ms;
 	__u32 reserved[5];
-	struct tsclock clock; /* policy unify; the key included */
+	struct tsclock clock; /* for policy unify, with its key */
 };
 
 /*
- * Key of the prefix table "externals": which sources count as translated on which interface. The
- * bits of the interface's index come first, so a prefix is 32 bits longer than that of the address
- * alone.
+ * Key of the prefix map "externals": on this interface, this source counts as translated. The
+ * interface's index comes first, so a prefix is 32 bits longer than that of the address alone.
  */
 struct external_key {
-	__u32 prefixlen; /* in bits, of what follows */
+	__u32 prefixlen; /* bits of the members that follow */
 	__u32 ifindex_be;
 	__u8 addr[16];
 };
 
-/* Value of the map "hooks", by interface index: what this instance did there. */
+/* Value of the map "hooks", whose key is an interface's index. */
 struct hook {
-	__u32 made_qdisc; /* the clsact qdisc is ours to remove */
+	__u32 made_qdisc; /* this instance made the clsact qdisc, and removes it */
 	__u32 reserved;
 };
 
 /*
- * A request to the program "control", which changes records where the daemon cannot: from user
- * space a map's value can only be replaced whole, and that would lose what the packet path wrote
- * meanwhile. It travels as the data of a BPF_PROG_TEST_RUN, behind an Ethernet header's worth of
- * padding.
+ * A request to the program "control". User space can only replace a map's value whole, and would
+ * undo the writes of the packet path in between; so the program changes records for the daemon. The
+ * request is the data of a BPF_PROG_TEST_RUN, behind padding in the place of an Ethernet header.
  */
 enum control_op {
 	CONTROL_SWEEP,	/* remove the records of these tuples if they are still expired */
@@ -47,7 +47,7 @@ enum control_op {
 };
 
 #define CONTROL_PAD 16
-#define CONTROL_KEYS 40 /* what fits into a page beside the skb's own needs */
+#define CONTROL_KEYS 40 /* they fit into a page, beside the needs of the skb */
 
 struct control_head {
 	__u8 pad[CONTROL_PAD];
@@ -58,7 +58,7 @@ struct control_head {
 
 struct control_key {
 	struct tuple tuple;
-	__u32 state;	/* CONTROL_SWEEP: what the decision to remove was based on */
+	__u32 state;	/* CONTROL_SWEEP: the state by which the record was found to be expired */
 	__u32 limit_ms; /* CONTROL_SWEEP: silence after which the record may go */
 	struct inside inside;
 };

@@ -57,7 +57,7 @@ int pins_prepare(const char *path)
 	bool usual = !strncmp(path, BPFFS_USUAL, n) && (path[n] == '/' || !path[n]);
 	int r;
 
-	/* whoever made it for us may not let us see what lies above */
+	/* the directory above it need not be readable for us */
 	if (on_bpffs(path))
 		return 0;
 	if (usual && !on_bpffs(BPFFS_USUAL)) {

@@ -42,8 +42,8 @@ static void adopt_map(struct bpf_object *obj, uint32_t id)
 }
 
 /*
- * Pins may be gone while filters still run (somebody mounted another bpffs): the maps of the
- * running program are the ones in which live shifts are.
+ * Pins may be gone while the programs still run, as when somebody mounted another bpffs. Then the
+ * shifts of open connections are in the maps of the running program.
  */
 static bool adopt_running_maps(struct bpf_object *obj)
 {
@@ -71,8 +71,8 @@ static bool adopt_running_maps(struct bpf_object *obj)
 }
 
 /*
- * Set each map's pin; libbpf reuses what is pinned there. Returns how many were pinned already, or
- * -errno.
+ * Set each map's pin; libbpf reuses a map that is pinned there. Returns how many were pinned
+ * already, or -errno.
  */
 static int set_pins(struct bpf_object *obj, const char *dir)
 {
@@ -120,7 +120,7 @@ static void choose(struct tsnat_bpf *skel, bool ethernet, bool l3)
 	bpf_program__set_autoload(skel->progs.tsnat_egress_l3, l3);
 }
 
-static int load(struct tsnat_bpf *skel, const struct datapath_config *cfg, bool *ret_was_live)
+static int load(struct tsnat_bpf *skel, const struct datapath_config *cfg, bool *ret_inherited)
 {
 	int r;
 
@@ -129,11 +129,11 @@ static int load(struct tsnat_bpf *skel, const struct datapath_config *cfg, bool 
 	r = set_pins(skel->obj, cfg->pin_dir);
 	if (r < 0)
 		return r;
-	*ret_was_live = r > 0 || adopt_running_maps(skel->obj);
+	*ret_inherited = r > 0 || adopt_running_maps(skel->obj);
 	return tsnat_bpf__load(skel);
 }
 
-int programs_load(struct tsnat_bpf **ret, const struct datapath_config *cfg, bool *ret_was_live,
+int programs_load(struct tsnat_bpf **ret, const struct datapath_config *cfg, bool *ret_inherited,
 		  const char **ret_error)
 {
 	struct tsnat_bpf *skel;
@@ -149,7 +149,7 @@ int programs_load(struct tsnat_bpf **ret, const struct datapath_config *cfg, boo
 		*ret_error = "the BPF object cannot be opened";
 		return r;
 	}
-	r = load(skel, cfg, ret_was_live);
+	r = load(skel, cfg, ret_inherited);
 	if (r < 0) {
 		*ret_error =
 			r == -EPERM

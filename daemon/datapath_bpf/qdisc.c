@@ -38,7 +38,7 @@ static int on_filter(const struct nlmsghdr *nlh, void *data)
 	struct hooks_query *q = data;
 	const struct tcmsg *tc = mnl_nlmsg_get_payload(nlh);
 
-	/* the kernel also lists each priority itself, with handle 0 */
+	/* the kernel lists each priority, too, with handle 0 */
 	if (nlh->nlmsg_type == RTM_NEWTFILTER && tc->tcm_handle)
 		q->filters++;
 	return MNL_CB_OK;

@@ -10,14 +10,14 @@
 #include "base/util.h"
 
 /*
- * Our place at both hooks, always the same, so that a restart replaces a program instead of adding
- * one. Before the automatic priorities, which end at 49152, and behind those that people give by
- * hand.
+ * Our place at both hooks is always the same, so that a restart replaces a program instead of
+ * adding one. It is before the automatic priorities, which end at 49152, and behind those that
+ * people usually give by hand.
  */
 #define FILTER_HANDLE 0x7473
 #define FILTER_PRIORITY 7
 
-/* Returns its id, or 0. */
+/* Returns the id of the program there, or 0. */
 static uint32_t running_program(enum bpf_tc_attach_point point, unsigned int ifindex)
 {
 	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex, .attach_point = point);
@@ -30,7 +30,10 @@ static uint32_t running_program(enum bpf_tc_attach_point point, unsigned int ifi
 		return 0;
 	fd = bpf_prog_get_fd_by_id(opts.prog_id);
 	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) < 0)
-		/* without CAP_SYS_ADMIN programs cannot be looked at; the handle is ours */
+		/*
+		 * programs cannot be looked at without CAP_SYS_ADMIN; the handle tells that it is
+		 * ours
+		 */
 		return opts.prog_id;
 	return strncmp(info.name, "tsnat_", 6) == 0 ? opts.prog_id : 0;
 }
@@ -79,7 +82,7 @@ int tc_hooks_attach(int hooks_fd, unsigned int ifindex, int ingress_fd, int egre
 
 	if (r < 0)
 		return r;
-	/* ingress first: nothing gets a shift before the way back takes it off */
+	/* ingress first: no segment gets a shift before the way back can take it off */
 	r = attach_program(ifindex, BPF_TC_INGRESS, ingress_fd);
 	if (r >= 0)
 		r = attach_program(ifindex, BPF_TC_EGRESS, egress_fd);
@@ -104,7 +107,7 @@ int tc_hooks_detach(int hooks_fd, unsigned int ifindex)
 		    .attach_point = BPF_TC_INGRESS | BPF_TC_EGRESS);
 	struct hook mine = { 0 };
 
-	/* egress first: what gets no shift any more needs none taken off */
+	/* egress first: as long as segments get a shift, the way back takes it off */
 	detach_program(ifindex, BPF_TC_EGRESS);
 	detach_program(ifindex, BPF_TC_INGRESS);
 	if (hooks_fd < 0 || bpf_map_lookup_elem(hooks_fd, &ifindex, &mine) < 0 || !mine.made_qdisc)

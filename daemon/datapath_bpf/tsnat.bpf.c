@@ -3,10 +3,9 @@
  * tsnat.bpf.c - the datapath at tc: egress adds a connection's shift to TSval, ingress takes it
  * from TSecr.
  *
- * Egress runs after conntrack's confirm, so it sees each tuple when no other connection can have
- * it, and has the last word on a SYN's shift. It also writes record.last, the highest TSval that
- * really left. Both programs end in TC_ACT_UNSPEC whatever happens: the next filter decides about
- * the packet, never we.
+ * Egress runs after conntrack's confirm. There each tuple belongs to one connection, so egress has
+ * the last word on a SYN's shift. It also writes record.last, the highest TSval that really left.
+ * Both programs always end in TC_ACT_UNSPEC: the next filter decides about the packet, never we.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -43,7 +42,7 @@ static __always_inline int wire_load(const struct wire_src *src, __u32 off, void
 
 char _license[] SEC("license") = "GPL";
 
-/* Not an LRU map: it would evict the record that a live connection needs. */
+/* Not an LRU map: that would evict the record of an open connection. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -53,10 +52,9 @@ struct {
 } records SEC(".maps");
 
 /*
- * The daemon's decisions on SYNs that have not left yet. They stand beside the records, not in
- * them: user space can only replace a map's value whole, which would undo what the packet path
- * writes to the record at the same time. Here the least recently used may go: a SYN without
- * proposal is decided by the egress program.
+ * The daemon's decisions on SYNs that have not left yet. They are not in the records: user space
+ * can only replace a map's value whole, and would undo the writes of the packet path in between.
+ * Here the least recently used may go: the egress program decides on a SYN without proposal.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -66,9 +64,8 @@ struct {
 } proposals SEC(".maps");
 
 /*
- * The destinations' clocks, where policy unify gives each its own. Here, too, the least recently
- * used goes first: a destination that nothing was sent to for the longest time is the one whose
- * TIME_WAITs are over.
+ * The destinations' clocks, where policy unify gives each its own. The least recently used goes
+ * first: its server has forgotten its TIME_WAITs before all others.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -99,7 +96,7 @@ struct {
 	__type(value, __u64);
 } counters SEC(".maps");
 
-/* Read by the daemon alone; kept here so that it lives as long as the filters do. */
+/* Only the daemon reads it. It is here so that it lives as long as the filters do. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -109,7 +106,7 @@ struct {
 
 _Static_assert(COUNTER_COUNT <= 64, "the map \"counters\" has room");
 
-struct counting; /* there is but one place */
+struct counting; /* all counters are in one map, so this is empty */
 
 static __always_inline void count(struct counting *to, __u32 which)
 {
@@ -143,9 +140,9 @@ static __always_inline enum wire_status parse(struct __sk_buff *skb, int has_eth
 }
 
 /*
- * Apply a connection's shift to all timestamp options of a segment. The checksum is mended by the
- * change alone, which is right for complete checksums and leaves partial ones, which cover the
- * pseudo header only, as they are.
+ * Apply a connection's shift to all timestamp options of a segment. The checksum is updated by the
+ * difference alone. That is right for complete checksums, and leaves partial ones as they are,
+ * which cover the pseudo header only.
  */
 static __always_inline void rewrite(struct __sk_buff *skb, const struct wire_packet *pkt,
 				    enum direction dir, __u32 shift)
@@ -196,8 +193,7 @@ static __always_inline int is_external(struct __sk_buff *skb, const struct tuple
 }
 
 /*
- * The shift for a SYN: the daemon's if it decided about this very SYN and the result still holds,
- * else our own.
+ * Decide on a SYN: by the daemon's proposal if it is for this very SYN and still holds, else anew.
  */
 static __always_inline struct decision last_word(struct record *r, const struct proposal *p,
 						 const struct decide_input *in)
@@ -221,7 +217,7 @@ static __always_inline struct decision last_word(struct record *r, const struct 
 	return d;
 }
 
-/* Returns 0, or -1 when the tuple has no record for this connection, which then has no shift. */
+/* Returns 0, or -1 when there is no room for a record: then the connection has no shift. */
 static __always_inline int record_syn(struct record *r, const struct wire_packet *pkt,
 				      const struct proposal *p, __u32 shift, __u32 now,
 				      __u32 hold_ms)
@@ -261,7 +257,7 @@ static __always_inline void egress_syn(struct __sk_buff *skb, struct wire_packet
 	enum pass_reason why = decide_pass_reason(pkt);
 	struct settings *set = bpf_map_lookup_elem(&settings, &zero);
 	struct record *r = bpf_map_lookup_elem(&records, &pkt->tuple);
-	struct destination *dest = NULL; /* where they have clocks */
+	struct destination *dest = NULL; /* set where destinations have clocks */
 	struct proposal *p;
 	struct decide_input in;
 	struct decision d;
@@ -285,8 +281,8 @@ static __always_inline void egress_syn(struct __sk_buff *skb, struct wire_packet
 	p = bpf_map_lookup_elem(&proposals, &pkt->tuple);
 	if (!set->active && !decide_is_retransmit(r, &in)) {
 		/*
-		 * stopped: new connections are none of our business, but the old one's shift must
-		 * not stick to them
+		 * the daemon was stopped: new connections get no shift, not even the tuple's old
+		 * one
 		 */
 		count(NULL, COUNTER_SYN_PASSED);
 		if (r)
@@ -382,11 +378,13 @@ int tsnat_ingress_l3(struct __sk_buff *skb)
 }
 
 /*
- * Remove an expired record. A SYN claims a record by changing its state after it wrote seen_ms, and
- * never claims a dead one; so if the state is still the one that the sweeper read before, and
- * seen_ms, read after it, is old, no SYN can have installed a shift since, and none will after the
- * exchange. The clock is read last: whoever stopped the sweeper before, for however long, a stamp
- * that was written meanwhile is not of the future.
+ * Remove an expired record, unless a SYN claimed it meanwhile. A SYN writes seen_ms first, then
+ * changes the state to claim the record, and never claims a dead one. The sweeper reads in the
+ * other order: if the state is still the one that it read before, and seen_ms is old, no SYN has
+ * claimed the record, and none can after the exchange below.
+ *
+ * The clock is read last. Otherwise, if the sweeper was stopped in between, a stamp written
+ * meanwhile would seem to be in the future.
  */
 static __always_inline int sweep_one(const struct control_key *k)
 {
@@ -408,7 +406,7 @@ static __always_inline int sweep_one(const struct control_key *k)
 	return 1;
 }
 
-/* Run by the daemon, never attached. Returns how many records were changed. */
+/* The daemon runs this one; it is never attached. Returns how many records were changed. */
 SEC("tc")
 int tsnat_control(struct __sk_buff *skb)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * datapath_queue.c - the datapath without BPF: shifts are applied to queued packets, which go back
- * rewritten.
+ * datapath_queue.c - the datapath without BPF: a queued packet goes back rewritten.
  *
- * Only shifted connections are queued whole (rules.c). Of the others it sees the SYN, the client's
- * FIN, which has the last TSval that counts, and a challenge ACK. SYNs are decided in
- * datapath_queue_syn.c, all others find their shift in datapath_queue_segment.c.
+ * Only the segments of shifted connections are queued (rules.c), whole. Of other connections it
+ * sees the SYN, the client's FIN, which has the last TSval that counts, and a challenge ACK.
+ * datapath_queue_syn.c decides on SYNs, datapath_queue_segment.c finds the shift of all other
+ * segments.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -117,7 +117,7 @@ static int queue_inherited(struct datapath *dp, struct tsclock *ret_clock)
 
 static int queue_configure(struct datapath *dp, const struct decide_settings *set, bool active)
 {
-	(void)active; /* a stopped daemon's queues have no threads, so nothing is decided anyway */
+	(void)active; /* a stopped daemon has no threads at its queues: nothing is decided anyway */
 	pthread_mutex_lock(&dp->lock);
 	dp->settings = *set;
 	dp->told_refusal = false;
@@ -162,7 +162,7 @@ static int queue_set_externals(struct datapath *dp, const struct datapath_extern
 	return 0;
 }
 
-/* Does the packet's verdict have to be sent before the next one is decided? */
+/* Must the packet's verdict be sent before the next packet is decided? */
 static bool keeps_order(const struct datapath_packet *p, const struct decide_settings *set)
 {
 	return p->unmarked && set->policy == POLICY_UNIFY;
@@ -228,7 +228,7 @@ uint64_t datapath_queue_open_shifts(const struct datapath_config *cfg)
 	char path[160];
 
 	records_path(path, sizeof(path), cfg->runtime_dir);
-	/* to open it would make one */
+	/* opening the table would make one */
 	if (access(path, F_OK) < 0 || queue_open_datapath(&dp, cfg, &error) < 0)
 		return 0;
 	queue_counters(dp, n);

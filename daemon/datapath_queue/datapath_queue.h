@@ -7,7 +7,8 @@
 extern const struct datapath_ops datapath_queue;
 
 /*
- * How many connections with a shift a run with this datapath left behind in this boot: they wait as
- * long as its rules are there. Opens the table, so no run may have it.
+ * Returns the number of open shifted connections that an earlier run with this datapath left in
+ * this boot: their segments wait as long as that run's rules are there. Opens the table, so no
+ * daemon may be running.
  */
 uint64_t datapath_queue_open_shifts(const struct datapath_config *cfg);

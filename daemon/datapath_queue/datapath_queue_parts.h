@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * datapath_queue_parts.h - what the files of the datapath without BPF share. Nobody else includes
- * it.
+ * datapath_queue_parts.h - the structs that the files of the datapath without BPF share. No other
+ * file includes it.
  */
 #pragma once
 
@@ -28,8 +28,8 @@ static inline void count(struct counting *to, __u32 which)
 struct datapath {
 	struct records *records;
 	/*
-	 * of each record, by its slot, under its lock; owned. Of this run: a queue dies with its
-	 * reader
+	 * one for each record, by its slot and under its lock; owned. They need not outlive the
+	 * process: packets that waited in a queue are gone with its reader
 	 */
 	struct succession *successions;
 	struct counting counting;
@@ -38,21 +38,22 @@ struct datapath {
 	uint32_t sweep_cursor;
 
 	/*
-	 * Held from a decision until its verdict was sent, where SYNs to a server that compares
-	 * across tuples must leave in the order in which they were decided.
+	 * Held from a decision until its verdict was sent, under policy unify: a server may compare
+	 * timestamps across tuples, so SYNs must leave in the order in which they were decided.
 	 */
 	pthread_mutex_t order_lock;
-	pthread_mutex_t lock; /* of the rest, which the main loop changes under running threads */
+	/* of the members below: the main loop changes them under running threads */
+	pthread_mutex_t lock;
 	struct decide_settings settings;
 	struct datapath_external externals[DATAPATH_EXTERNALS_MAX];
 	size_t n_externals;
-	bool told_side; /* said on which side of NAT the SYNs are queued */
+	bool told_side; /* the log says on which side of NAT the SYNs are queued */
 	bool told_refusal;
 };
 
 /*
- * Whose clock a connection has. Before NAT the external address is not known; rules before and
- * after it must agree.
+ * The tuple whose clock a connection follows. Where rules may queue before NAT the external address
+ * is not known; so it does not count, on either side of NAT.
  */
 static inline void clock_tuple(const struct datapath *dp, const struct tuple *t, struct tuple *ret)
 {
@@ -61,7 +62,7 @@ static inline void clock_tuple(const struct datapath *dp, const struct tuple *t,
 		memset(ret->src, 0, sizeof(ret->src));
 }
 
-/* A queued packet, on its way to its verdict. */
+/* A queued packet on its way to its verdict. */
 struct handled {
 	const struct datapath_packet *packet;
 	const struct wire_packet *pkt; /* its parsed headers */

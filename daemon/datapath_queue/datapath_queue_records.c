@@ -25,8 +25,8 @@ static bool sweep_remove(const struct sweep *s, const struct records_item *i, ui
 
 	records_lock(s->dp->records, &i->tuple, &ref);
 	/*
-	 * meanwhile it may have got a SYN; and the time is read here, for if we had stopped before,
-	 * what came since would look long gone
+	 * a SYN may have claimed the record since it was read. The clock is read here: by an
+	 * earlier time, a stamp written since would seem to be in the future
 	 */
 	dead = ref.record && ref.record->state == i->record.state &&
 	       ms_expired((uint32_t)boot_ms(), ref.record->seen_ms, limit_ms);
@@ -108,7 +108,7 @@ int datapath_queue_restore(struct datapath *dp, const struct tuple *t, const str
 	records_unlock(&ref);
 	if (ret < 0)
 		return ret;
-	/* the gauges are differences of counters: what comes back counts as made */
+	/* a gauge is the difference of two counters, so a restored record counts as made */
 	count(&dp->counting, COUNTER_RECORDS_CREATED);
 	if (r->state & RECORD_LIVE)
 		count(&dp->counting, COUNTER_SHIFTS_STARTED);

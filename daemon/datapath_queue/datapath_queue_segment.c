@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * datapath_queue_segment.c - segments of the datapath without BPF: each gets its connection's
- * shift, also when its tuple is another one's by now.
+ * shift, even if the tuple has passed on to another connection.
  */
 #include "datapath_queue_parts.h"
 #include "core/packet.h"
@@ -25,8 +25,8 @@ static void advance_destination(struct datapath *dp, const struct tuple *t, uint
 }
 
 /*
- * The end of a connection that was longer than its record, or began before us: what the server
- * holds now.
+ * A connection without record ends: it began before us, or was silent for longer than its record is
+ * kept. Its FIN tells the TSval that the server holds from now on.
  */
 static void record_end(struct datapath *dp, struct records_ref *ref, const struct tuple *t,
 		       const struct handled *h)
@@ -48,7 +48,7 @@ static void record_end(struct datapath *dp, struct records_ref *ref, const struc
 	count(&dp->counting, COUNTER_RECORDS_CREATED);
 }
 
-/* Whosever segment it is, the server sees its TSval from the tuple. */
+/* The server sees the segment's TSval on the tuple, whichever connection it belongs to. */
 static void note_tsval(struct datapath *dp, struct record *r, uint32_t shift,
 		       const struct handled *h)
 {
@@ -57,8 +57,8 @@ static void note_tsval(struct datapath *dp, struct record *r, uint32_t shift,
 }
 
 /*
- * Of the connection whose tuple another one has by now: all that it may still change is what the
- * server has seen.
+ * A segment of the old connection: the record is another connection's by now, and learns only that
+ * the server saw one more TSval.
  */
 static uint32_t handle_old_segment(struct datapath *dp, struct records_ref *ref,
 				   const struct handled *h)
@@ -69,21 +69,21 @@ static uint32_t handle_old_segment(struct datapath *dp, struct records_ref *ref,
 
 	count(&dp->counting, COUNTER_SEGMENTS_OLD);
 	/*
-	 * to a server that has not seen the old connection's end, the SYN is a stray segment of it:
-	 * its answer, and the reset that it earns, look old
+	 * a server that has not seen the old connection's end takes the SYN for a stray segment of
+	 * it: its answer, and the reset that follows, look like the old connection's
 	 */
 	s->refused = 1;
 	note_tsval(dp, r, shift, h);
 	return shift;
 }
 
-/* Does a segment that bears no mark belong to the record's shifted connection all the same? */
+/*
+ * Does a segment without mark belong to the record's shifted connection all the same? It does if
+ * conntrack lost the connection and found it again; it does not if the tuple has passed on.
+ */
 static bool lost_its_mark(struct datapath *dp, const struct records_ref *ref,
 			  const struct handled *h)
 {
-	/*
-	 * the record went over to another connection, or conntrack lost this one and found it again
-	 */
 	if (!h->packet->outbound ||
 	    !succession_is_current(&dp->successions[ref->slot], ref->record, h->pkt))
 		return false;
@@ -109,8 +109,8 @@ static void follow(struct datapath *dp, struct records_ref *ref, const struct tu
 		s->refused = 1;
 	}
 	/*
-	 * without a shift the server's FIN is not seen: the client's counts for both, or the record
-	 * would be that of an open connection
+	 * the server's FIN of an unshifted connection is not queued: the client's counts for both,
+	 * or the record would seem to be open
 	 */
 	if (!shift && outbound && h->pkt->flags & WIRE_FIN)
 		connection_change_state(r, RECORD_FIN_IN, 0);

@@ -2,8 +2,8 @@
 /*
  * datapath_queue_syn.c - SYNs of the datapath without BPF.
  *
- * No last word is spoken after conntrack's confirm here, so a SYN decided is the SYN that claims
- * the record; see is_clash().
+ * No program sees the SYN after conntrack's confirm here, so the SYN claims the record when it is
+ * decided; is_clash() tells when it may not.
  */
 #include <string.h>
 #include <time.h>
@@ -14,25 +14,26 @@
 #include "base/util.h"
 
 /*
- * Between NAT and the queue a SYN may be held up, too: no NAT gives a tuple away again so soon
- * after a SYN that was not answered.
+ * Milliseconds. A SYN may also be held up between NAT and the queue. NAT does not give away a tuple
+ * again so soon after a SYN that was not answered.
  */
 #define CLASH_MS 20
 /*
- * How far above all that left for a destination a SYN is whose tuple is not known. A connection
- * runs ahead of the destination's clock by the time that its SYN took from the client to here, and
- * its last segment may still wait when another SYN gets its port.
+ * Milliseconds, and ticks of a clock at 1 kHz: so far above the destination's highest TSval a SYN
+ * leaves whose tuple is not known. A connection runs ahead of the destination's clock by the time
+ * that its SYN took from the client to here, and its last segment may still wait when another SYN
+ * gets its port.
  */
 #define STEP_MS 20
 /*
- * How long a SYN that lost its tuple waits for the verdict on the one that has it, which another
- * thread is about to send.
+ * A SYN that lost its tuple waits for the verdict on the SYN that has it, which another thread is
+ * about to send: so many steps of so many microseconds.
  */
 #define VERDICT_STEP_US 20
 #define VERDICT_STEPS 250
-/* How precisely a client's clock is known from its SYN alone. */
+/* Milliseconds by which a client's clock may differ from the guess that its SYN alone allows. */
 #define JITTER_MS 2
-/* How long after its FIN a connection may still acknowledge something. */
+/* Milliseconds in which a connection may still acknowledge something after its FIN. */
 #define CLOSING_MS 1000
 
 static bool is_in(const uint8_t addr[16], const struct datapath_external *e)
@@ -44,7 +45,7 @@ static bool is_in(const uint8_t addr[16], const struct datapath_external *e)
 	return !bits || (addr[bytes] ^ e->addr[bytes]) >> (8 - bits) == 0;
 }
 
-/* Under the lock. Which interface has the address does not matter: it is one that a server sees. */
+/* Is it an address that servers see, of whichever interface? Under the lock. */
 static bool is_external(const struct datapath *dp, const uint8_t addr[16])
 {
 	for (size_t i = 0; i < dp->n_externals; i++)
@@ -54,9 +55,9 @@ static bool is_external(const struct datapath *dp, const uint8_t addr[16])
 }
 
 /*
- * Rules of the administrator's may queue before NAT (iptables has nothing after it). Then the tuple
- * is not known, and neither a record of the external port nor a clock of it is to be had; only the
- * clock of a destination does without. Under the lock.
+ * May SYNs be decided at all? The administrator's own rules may queue before NAT, as iptables has
+ * no chain after it. The tuple is not known there, so there is no record of it and no clock; only
+ * the clock of a destination can be used. Under the lock.
  */
 static bool may_decide(struct datapath *dp, const struct tuple *t)
 {
@@ -83,14 +84,14 @@ static bool may_decide(struct datapath *dp, const struct tuple *t)
 
 /*
  * Was this SYN given its tuple before the record's SYN was confirmed? Waiting SYNs are not in the
- * conntrack table, so NAT may give one tuple to two. The one confirmed first has it, which is the
- * one whose verdict went first; the other is dropped at its confirm. So a SYN that waited when the
- * record's verdict was sent leaves the record alone. A queue that was empty after that verdict
- * holds none of those any more.
+ * conntrack table, so NAT may give one tuple to two of them. The SYN whose verdict goes first is
+ * confirmed and has the tuple; the other is dropped at its confirm. So a SYN that was already
+ * waiting when the record's verdict was sent leaves the record alone. If the queue was seen empty
+ * after that verdict, no such SYN waits there any more.
  *
- * Only a shifted connection must be protected, and only of a shifted one all segments are seen:
- * once it was answered in whatever way, it was confirmed, and conntrack tells whether it still is
- * (is_taken()).
+ * Only a shifted connection has to be protected, and only of a shifted one all segments are seen:
+ * any answer shows that it was confirmed. From then on conntrack tells whether it still is:
+ * is_taken().
  */
 static bool is_clash(const struct datapath *dp, const struct records_ref *ref,
 		     const struct handled *h)
@@ -107,11 +108,11 @@ static bool is_clash(const struct datapath *dp, const struct records_ref *ref,
 }
 
 /*
- * Of an unshifted connection no answer is seen. If its verdict was sent while another SYN may have
- * waited, that other one will be dropped, and what the server holds is the connection's: so it
- * counts as answered, and its last TSval as one that the next SYN has to be above, whatever the
- * loser leaves in the record. Before the verdict either may win: then the base that both have to be
- * above stays.
+ * The state that the record's unshifted connection has reached, whose answers are not seen. If its
+ * verdict was sent while this SYN may have waited, this SYN will be dropped, and the server holds
+ * the connection's TSval: it counts as answered, so that the next SYN has to be above its last
+ * TSval, whatever this one leaves in the record. If its verdict was not sent yet, either may win:
+ * then the base stays, which both have to be above.
  */
 static uint32_t reached(const struct records_ref *ref, const struct handled *h)
 {
@@ -124,8 +125,8 @@ static uint32_t reached(const struct records_ref *ref, const struct handled *h)
 }
 
 /*
- * NAT that has no free port left gives one of a live connection, and conntrack drops the SYN at its
- * confirm. As long as conntrack knows the tuple, the record is that of the connection there.
+ * Does a shifted connection that conntrack still knows have the tuple? NAT without a free port
+ * gives away the port of an open connection, and conntrack drops the SYN at its confirm.
  */
 static bool is_taken(struct datapath *dp, const struct handled *h)
 {
@@ -141,8 +142,8 @@ static bool is_taken(struct datapath *dp, const struct handled *h)
 }
 
 /*
- * The SYN with the record must be confirmed before the one without. Its verdict may be with another
- * reader of the queue, a few instructions away.
+ * The SYN that has the record must be confirmed first. Another thread may be a few instructions
+ * away from sending its verdict.
  */
 static void await_verdict(const struct records_ref *ref)
 {
@@ -159,9 +160,9 @@ static void count_clash(struct datapath *dp)
 }
 
 /*
- * The segments of a connection without shift are not seen. Until its FIN was, its clock is taken to
- * run at 1 kHz since the SYN, so that the client's own next SYN is just above. What it acknowledged
- * after its FIN is not seen either, but then it is over soon.
+ * Guess the last TSval of an unshifted connection, whose segments are not seen. Until its FIN was
+ * seen, its clock is taken to run at 1 kHz since the SYN, and the guess stays just below the
+ * client's own next SYN. After its FIN it may still acknowledge something, for a short time.
  */
 static void extrapolate(struct record *r, uint32_t now)
 {
@@ -214,8 +215,8 @@ static struct decide_input input_of(const struct datapath *dp, const struct dest
 	if (set->policy == POLICY_UNIFY)
 		decide_set_clock(&in, &set->clock, &t, dest);
 	/*
-	 * before NAT any SYN may get any external port, also one whose last segment is only now on
-	 * its way
+	 * before NAT the SYN may get any external port, even one whose last segment is still on its
+	 * way
 	 */
 	if (dp->foreign_rules && in.have_high && !ts_after(in.clock, in.high + STEP_MS - 1))
 		in.clock = in.high + STEP_MS;
@@ -223,8 +224,8 @@ static struct decide_input input_of(const struct datapath *dp, const struct dest
 }
 
 /*
- * Decide on it and write that down. Returns its shift. R is a copy of the record, or NULL; DEST is
- * NULL where destinations have no clocks, and when there is no room for one more.
+ * Decide on a SYN and note it. Returns its shift. R is a copy of the record, or NULL; DEST is NULL
+ * where destinations have no clocks, and when there is no room for one more.
  */
 static uint32_t decide_syn(struct datapath *dp, struct records_ref *ref, struct record *r,
 			   struct destination *dest, const struct handled *h)
@@ -249,7 +250,7 @@ static uint32_t decide_syn(struct datapath *dp, struct records_ref *ref, struct 
 	return d.shift;
 }
 
-/* As decide_syn(), with the destination's clock where it has one. */
+/* Like decide_syn(), with the destination's clock where destinations have one. */
 static uint32_t decide_with_clock(struct datapath *dp, struct records_ref *ref, struct record *r,
 				  const struct handled *h)
 {
@@ -266,7 +267,7 @@ static uint32_t decide_with_clock(struct datapath *dp, struct records_ref *ref, 
 	return shift;
 }
 
-/* With the tuple locked. Returns its shift, 0 when it leaves as it came. */
+/* With the tuple locked. Returns the SYN's shift, 0 when it leaves as it came. */
 static uint32_t handle_syn(struct datapath *dp, struct records_ref *ref, const struct handled *h,
 			   bool *ret_clash)
 {
@@ -296,7 +297,7 @@ static uint32_t handle_syn(struct datapath *dp, struct records_ref *ref, const s
 	return shift;
 }
 
-/* Does its source count as translated? Else it passes, and is counted. */
+/* May the SYN be decided? If not, it passes, and is counted. */
 static bool is_ours(struct datapath *dp, const struct handled *h)
 {
 	const struct datapath_packet *p = h->packet;

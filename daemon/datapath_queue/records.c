@@ -7,24 +7,24 @@
 #include "records.h"
 #include "records_file.h"
 #include "base/mutex.h"
-#include "table.h"
+#include "hash_index.h"
 #include "base/util.h"
 
 struct records {
 	struct records_file file;
-	struct table records, destinations;
+	struct hash_index records, destinations;
 	pthread_mutex_t stripe[RECORDS_STRIPES];
 
-	/* the destinations from the least to the most recently used one, under their one lock */
+	/* the list of destinations from the least to the most recently used one, under one lock */
 	pthread_mutex_t destinations_lock;
 	uint32_t *older, *newer;
 	uint32_t oldest, newest, uses;
 };
 
-static bool back_slots(struct table *t, void *user)
+static bool back_slots(struct hash_index *t, void *user)
 {
-	const char *from = (const char *)table_slot(t, t->n_backed),
-		   *end = (const char *)table_slot(t, t->n_slots);
+	const char *from = (const char *)hash_index_slot(t, t->n_backed),
+		   *end = (const char *)hash_index_slot(t, t->n_slots);
 	size_t n = records_file_back(user, from, (size_t)(end - from));
 
 	t->n_backed += (uint32_t)(n / t->slot_size);
@@ -35,9 +35,9 @@ static int compare_uses(const void *a, const void *b, void *user)
 {
 	const struct records *t = user;
 	const struct destination_slot *x =
-		(void *)table_slot(&t->destinations, *(const uint32_t *)a);
+		(void *)hash_index_slot(&t->destinations, *(const uint32_t *)a);
 	const struct destination_slot *y =
-		(void *)table_slot(&t->destinations, *(const uint32_t *)b);
+		(void *)hash_index_slot(&t->destinations, *(const uint32_t *)b);
 	int32_t d = (int32_t)(x->used_at - y->used_at);
 
 	return d < 0 ? -1 : d > 0;
@@ -45,12 +45,12 @@ static int compare_uses(const void *a, const void *b, void *user)
 
 static void list_append(struct records *t, uint32_t i)
 {
-	struct destination_slot *s = (void *)table_slot(&t->destinations, i);
+	struct destination_slot *s = (void *)hash_index_slot(&t->destinations, i);
 
 	s->used_at = ++t->uses;
 	t->older[i] = t->newest;
-	t->newer[i] = TABLE_NONE;
-	if (t->newest != TABLE_NONE)
+	t->newer[i] = HASH_NONE;
+	if (t->newest != HASH_NONE)
 		t->newer[t->newest] = i;
 	else
 		t->oldest = i;
@@ -59,11 +59,11 @@ static void list_append(struct records *t, uint32_t i)
 
 static void list_remove(struct records *t, uint32_t i)
 {
-	if (t->older[i] != TABLE_NONE)
+	if (t->older[i] != HASH_NONE)
 		t->newer[t->older[i]] = t->newer[i];
 	else
 		t->oldest = t->newer[i];
-	if (t->newer[i] != TABLE_NONE)
+	if (t->newer[i] != HASH_NONE)
 		t->older[t->newer[i]] = t->older[i];
 	else
 		t->newest = t->older[i];
@@ -77,11 +77,11 @@ static int list_destinations(struct records *t)
 
 	t->older = malloc(t->file.header->id.destinations * sizeof(*t->older));
 	t->newer = malloc(t->file.header->id.destinations * sizeof(*t->newer));
-	t->oldest = t->newest = TABLE_NONE;
+	t->oldest = t->newest = HASH_NONE;
 	if (!order || !t->older || !t->newer)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < max; i++)
-		if (table_slot(&t->destinations, i)->used == TABLE_USED)
+		if (hash_index_slot(&t->destinations, i)->used == HASH_USED)
 			order[n++] = i;
 	qsort_r(order, n, sizeof(*order), compare_uses, t);
 	for (uint32_t i = 0; i < n; i++)
@@ -94,7 +94,7 @@ static int make_index(struct records *t)
 	struct header *h = t->file.header;
 	int r;
 
-	t->records = (struct table){
+	t->records = (struct hash_index){
 		.slots = (char *)records_file_records(&t->file),
 		.slot_size = sizeof(struct record_slot),
 		.key_size = sizeof(struct tuple),
@@ -104,7 +104,7 @@ static int make_index(struct records *t)
 		.back = back_slots,
 		.user = &t->file,
 	};
-	t->destinations = (struct table){
+	t->destinations = (struct hash_index){
 		.slots = (char *)records_file_destinations(&t->file),
 		.slot_size = sizeof(struct destination_slot),
 		.key_size = sizeof(struct destination_key),
@@ -114,20 +114,20 @@ static int make_index(struct records *t)
 		.back = back_slots,
 		.user = &t->file,
 	};
-	r = table_init(&t->records);
+	r = hash_index_init(&t->records);
 	if (r >= 0)
-		r = table_init(&t->destinations);
+		r = hash_index_init(&t->destinations);
 	if (r >= 0)
 		r = list_destinations(t);
 	for (uint32_t i = 0; r >= 0 && i < h->records_used_max; i++)
-		((struct record_slot *)table_slot(&t->records, i))->decided_ns = 0;
+		((struct record_slot *)hash_index_slot(&t->records, i))->decided_ns = 0;
 	return r;
 }
 
 static void drop_index(struct records *t)
 {
-	table_destroy(&t->records);
-	table_destroy(&t->destinations);
+	hash_index_destroy(&t->records);
+	hash_index_destroy(&t->destinations);
 	free(t->older);
 	free(t->newer);
 	t->older = t->newer = NULL;
@@ -167,10 +167,7 @@ int records_open(struct records **ret, const char *path, const struct records_co
 		mutex_init_inheriting(&t->stripe[i]);
 	mutex_init_inheriting(&t->destinations_lock);
 	r = open_or_make(t, path, cfg);
-	/*
-	 * -EBADMSG is the old file's; a failure to make the new one leaves nothing mapped that
-	 * could be used
-	 */
+	/* -EBADMSG told of the old file; if no new one could be made there is no mapping */
 	if (r < 0 && (r != -EBADMSG || !t->newer)) {
 		records_close(t);
 		return r;
@@ -215,35 +212,35 @@ uint64_t records_counter(const struct records *t, enum counter which)
 
 static struct record_slot *record_slot(const struct records *t, uint32_t i)
 {
-	return (struct record_slot *)table_slot(&t->records, i);
+	return (struct record_slot *)hash_index_slot(&t->records, i);
 }
 
 void records_lock(struct records *t, const struct tuple *key, struct records_ref *ret)
 {
-	ret->table = t;
-	ret->bucket = table_bucket(&t->records, key);
+	ret->records = t;
+	ret->bucket = hash_index_bucket(&t->records, key);
 	pthread_mutex_lock(&t->stripe[ret->bucket % RECORDS_STRIPES]);
-	ret->slot = table_find(&t->records, ret->bucket, key);
-	ret->record = ret->slot == TABLE_NONE ? NULL : &record_slot(t, ret->slot)->record;
+	ret->slot = hash_index_find(&t->records, ret->bucket, key);
+	ret->record = ret->slot == HASH_NONE ? NULL : &record_slot(t, ret->slot)->record;
 }
 
 void records_unlock(struct records_ref *ref)
 {
-	pthread_mutex_unlock(&ref->table->stripe[ref->bucket % RECORDS_STRIPES]);
+	pthread_mutex_unlock(&ref->records->stripe[ref->bucket % RECORDS_STRIPES]);
 }
 
 int records_insert(struct records_ref *ref, const struct tuple *key, const struct record *r)
 {
-	struct records *t = ref->table;
-	uint32_t i = table_reserve(&t->records, key);
+	struct records *t = ref->records;
+	uint32_t i = hash_index_reserve(&t->records, key);
 	struct record_slot *s;
 
-	if (i == TABLE_NONE)
+	if (i == HASH_NONE)
 		return -ENOSPC;
 	s = record_slot(t, i);
 	s->decided_ns = 0;
 	s->record = *r;
-	table_publish(&t->records, ref->bucket, i);
+	hash_index_publish(&t->records, ref->bucket, i);
 	ref->slot = i;
 	ref->record = &s->record;
 	return 0;
@@ -251,7 +248,7 @@ int records_insert(struct records_ref *ref, const struct tuple *key, const struc
 
 void records_replace(struct records_ref *ref, const struct record *r)
 {
-	struct journal *j = &ref->table->file.header->journal[ref->bucket % RECORDS_STRIPES];
+	struct journal *j = &ref->records->file.header->journal[ref->bucket % RECORDS_STRIPES];
 
 	j->slot = ref->slot;
 	j->record = *r;
@@ -262,14 +259,14 @@ void records_replace(struct records_ref *ref, const struct record *r)
 
 void records_delete(struct records_ref *ref)
 {
-	table_delete(&ref->table->records, ref->bucket, ref->slot);
+	hash_index_delete(&ref->records->records, ref->bucket, ref->slot);
 	ref->record = NULL;
-	ref->slot = TABLE_NONE;
+	ref->slot = HASH_NONE;
 }
 
 uint64_t records_decided_ns(const struct records_ref *ref)
 {
-	return __atomic_load_n(&record_slot(ref->table, ref->slot)->decided_ns, __ATOMIC_RELAXED);
+	return __atomic_load_n(&record_slot(ref->records, ref->slot)->decided_ns, __ATOMIC_RELAXED);
 }
 
 void records_set_decided_ns(struct records *t, uint32_t slot, uint64_t ns)
@@ -279,14 +276,14 @@ void records_set_decided_ns(struct records *t, uint32_t slot, uint64_t ns)
 
 static bool read_slot(struct records *t, uint32_t i, struct records_item *ret)
 {
-	uint32_t bucket = table_bucket_of(&t->records, i);
+	uint32_t bucket = hash_index_bucket_of(&t->records, i);
 	pthread_mutex_t *lock = &t->stripe[bucket % RECORDS_STRIPES];
 	bool there;
 
-	if (bucket == TABLE_NONE)
+	if (bucket == HASH_NONE)
 		return false;
 	pthread_mutex_lock(lock);
-	there = table_bucket_of(&t->records, i) == bucket;
+	there = hash_index_bucket_of(&t->records, i) == bucket;
 	if (there)
 		*ret = (struct records_item){ record_slot(t, i)->tuple, record_slot(t, i)->record };
 	pthread_mutex_unlock(lock);
@@ -297,9 +294,9 @@ uint32_t records_read(struct records *t, uint32_t *cursor, struct records_item *
 {
 	uint32_t n = 0, i = *cursor;
 
-	for (; i < table_used_max(&t->records) && n < max; i++)
+	for (; i < hash_index_used_max(&t->records) && n < max; i++)
 		n += read_slot(t, i, &items[n]);
-	*cursor = i < table_used_max(&t->records) ? i : 0;
+	*cursor = i < hash_index_used_max(&t->records) ? i : 0;
 	return n;
 }
 
@@ -308,42 +305,43 @@ uint32_t records_read(struct records *t, uint32_t *cursor, struct records_item *
 static uint32_t destination_make(struct records *t, const struct destination_key *k,
 				 uint32_t bucket)
 {
-	uint32_t i = table_reserve(&t->destinations, k);
+	uint32_t i = hash_index_reserve(&t->destinations, k);
 
-	if (i == TABLE_NONE && t->oldest != TABLE_NONE) {
+	if (i == HASH_NONE && t->oldest != HASH_NONE) {
 		const uint32_t old = t->oldest;
 
 		list_remove(t, old);
-		table_delete(&t->destinations,
-			     table_bucket(&t->destinations, table_slot(&t->destinations, old)->key),
-			     old);
-		i = table_reserve(&t->destinations, k);
+		hash_index_delete(&t->destinations,
+				  hash_index_bucket(&t->destinations,
+						    hash_index_slot(&t->destinations, old)->key),
+				  old);
+		i = hash_index_reserve(&t->destinations, k);
 	}
-	if (i == TABLE_NONE)
+	if (i == HASH_NONE)
 		return i;
-	((struct destination_slot *)table_slot(&t->destinations, i))->destination =
+	((struct destination_slot *)hash_index_slot(&t->destinations, i))->destination =
 		(struct destination){ 0 };
 	list_append(t, i);
-	table_publish(&t->destinations, bucket, i);
+	hash_index_publish(&t->destinations, bucket, i);
 	return i;
 }
 
 struct destination *records_destination_lock(struct records *t, const struct destination_key *k,
 					     bool make)
 {
-	uint32_t bucket = table_bucket(&t->destinations, k), i;
+	uint32_t bucket = hash_index_bucket(&t->destinations, k), i;
 
 	pthread_mutex_lock(&t->destinations_lock);
-	i = table_find(&t->destinations, bucket, k);
-	if (i != TABLE_NONE && i != t->newest) {
+	i = hash_index_find(&t->destinations, bucket, k);
+	if (i != HASH_NONE && i != t->newest) {
 		list_remove(t, i);
 		list_append(t, i);
 	}
-	if (i == TABLE_NONE && make)
+	if (i == HASH_NONE && make)
 		i = destination_make(t, k, bucket);
-	return i == TABLE_NONE
-		       ? NULL
-		       : &((struct destination_slot *)table_slot(&t->destinations, i))->destination;
+	return i == HASH_NONE ? NULL
+			      : &((struct destination_slot *)hash_index_slot(&t->destinations, i))
+					 ->destination;
 }
 
 void records_destination_unlock(struct records *t)
@@ -359,8 +357,8 @@ int records_destination_at(struct records *t, uint32_t i, struct destination_key
 
 	pthread_mutex_lock(&t->destinations_lock);
 	if (i < t->file.header->destinations_used_max) {
-		s = (const void *)table_slot(&t->destinations, i);
-		r = s->used == TABLE_USED;
+		s = (const void *)hash_index_slot(&t->destinations, i);
+		r = s->used == HASH_USED;
 		if (r) {
 			*ret_key = s->key;
 			*ret = s->destination;

@@ -44,7 +44,7 @@ static size_t file_size(const struct identity *id)
 		       (size_t)id->destinations * sizeof(struct destination_slot));
 }
 
-/* 1 when the header is one of ours and this boot's; 0 when it is another boot's; -EBADMSG. */
+/* Returns 1 when the header is ours and of this boot, 0 when it is of another boot, or -EBADMSG. */
 static int check_header(const struct header *h, size_t size, const uint8_t boot_id[16])
 {
 	const struct identity *id = &h->id;
@@ -67,7 +67,10 @@ struct destination_slot *records_file_destinations(const struct records_file *f)
 	return (struct destination_slot *)((char *)f->header + destinations_offset(&f->header->id));
 }
 
-/* Whoever was killed while it replaced a record had written all of it here first. */
+/*
+ * Finish the replacements that were under way when a process was killed: the journal has the whole
+ * record.
+ */
 static void replay_journal(struct records_file *f)
 {
 	for (size_t i = 0; i < RECORDS_STRIPES; i++) {

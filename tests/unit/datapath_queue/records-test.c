@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "datapath_queue/records.h"
-#include "datapath_queue/table.h"
+#include "datapath_queue/hash_index.h"
 
 static char dir[64], path[96];
 
@@ -447,7 +447,7 @@ static void test_threads(void **state)
 
 #define FULL (1u << 18)
 
-static bool all_is_backed(struct table *t, void *user)
+static bool all_is_backed(struct hash_index *t, void *user)
 {
 	(void)user;
 	t->n_backed = t->n_slots;
@@ -460,10 +460,10 @@ static bool all_is_backed(struct table *t, void *user)
  */
 static void test_flat_cost(void **state)
 {
-	const size_t slot_size = sizeof(struct table_slot) + sizeof(struct tuple) + 4;
+	const size_t slot_size = sizeof(struct hash_slot) + sizeof(struct tuple) + 4;
 	uint32_t used_max = 0, longest = 0;
 	uint64_t compared = 0;
-	struct table t = {
+	struct hash_index t = {
 		.slots = calloc(FULL, slot_size),
 		.slot_size = slot_size,
 		.key_size = sizeof(struct tuple),
@@ -475,25 +475,25 @@ static void test_flat_cost(void **state)
 
 	(void)state;
 	assert_non_null(t.slots);
-	assert_int_equal(table_init(&t), 0);
+	assert_int_equal(hash_index_init(&t), 0);
 	for (uint32_t i = 0; i < FULL; i++) {
 		const struct tuple key = tuple(i);
-		const uint32_t slot = table_reserve(&t, &key);
+		const uint32_t slot = hash_index_reserve(&t, &key);
 
-		assert_int_not_equal(slot, TABLE_NONE);
-		table_publish(&t, table_bucket(&t, &key), slot);
+		assert_int_not_equal(slot, HASH_NONE);
+		hash_index_publish(&t, hash_index_bucket(&t, &key), slot);
 	}
 	for (uint32_t bucket = 0; bucket < t.n_buckets; bucket++) {
 		uint32_t length = 0;
 
-		for (uint32_t i = t.heads[bucket]; i != TABLE_NONE; i = t.next[i])
+		for (uint32_t i = t.heads[bucket]; i != HASH_NONE; i = t.next[i])
 			compared += ++length;
 		longest = length > longest ? length : longest;
 	}
 	/* a half more than one on average; the longest of so many has 8 or 9 */
 	assert_in_range(compared, FULL, FULL * 8 / 5);
 	assert_in_range(longest, 1, 12);
-	table_destroy(&t);
+	hash_index_destroy(&t);
 	free(t.slots);
 }
 

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/mutex.h"
-#include "table.h"
+#include "hash_index.h"
 
 #define KEY_MAX 48
 
-uint32_t table_bucket(const struct table *t, const void *key)
+uint32_t hash_index_bucket(const struct hash_index *t, const void *key)
 {
 	__u64 m[KEY_MAX / 8] = { 0 };
 
@@ -19,44 +19,44 @@ uint32_t table_bucket(const struct table *t, const void *key)
 	       (t->n_buckets - 1);
 }
 
-uint32_t table_find(const struct table *t, uint32_t bucket, const void *key)
+uint32_t hash_index_find(const struct hash_index *t, uint32_t bucket, const void *key)
 {
 	uint32_t i = t->heads[bucket];
 
-	while (i != TABLE_NONE && memcmp(table_slot(t, i)->key, key, t->key_size) != 0)
+	while (i != HASH_NONE && memcmp(hash_index_slot(t, i)->key, key, t->key_size) != 0)
 		i = t->next[i];
 	return i;
 }
 
-static void link_slot(struct table *t, uint32_t bucket, uint32_t i)
+static void link_slot(struct hash_index *t, uint32_t bucket, uint32_t i)
 {
 	t->next[i] = t->heads[bucket];
 	t->heads[bucket] = i;
 	__atomic_store_n(&t->bucket_of[i], bucket, __ATOMIC_RELAXED);
 }
 
-static int index_slots(struct table *t)
+static int index_slots(struct hash_index *t)
 {
 	for (uint32_t i = 0; i < *t->used_max; i++) {
-		struct table_slot *s = table_slot(t, i);
+		struct hash_slot *s = hash_index_slot(t, i);
 		uint32_t bucket;
 
-		if (s->used != TABLE_USED && s->used != TABLE_FREE)
+		if (s->used != HASH_USED && s->used != HASH_FREE)
 			return -EBADMSG;
-		if (s->used == TABLE_FREE) {
+		if (s->used == HASH_FREE) {
 			t->next[i] = t->free_head;
 			t->free_head = i;
 			continue;
 		}
-		bucket = table_bucket(t, s->key);
-		if (table_find(t, bucket, s->key) != TABLE_NONE)
+		bucket = hash_index_bucket(t, s->key);
+		if (hash_index_find(t, bucket, s->key) != HASH_NONE)
 			return -EBADMSG;
 		link_slot(t, bucket, i);
 	}
 	return 0;
 }
 
-int table_init(struct table *t)
+int hash_index_init(struct hash_index *t)
 {
 	int r;
 
@@ -69,7 +69,7 @@ int table_init(struct table *t)
 	t->heads = malloc(t->n_buckets * sizeof(*t->heads));
 	t->next = malloc(t->n_slots * sizeof(*t->next));
 	t->bucket_of = malloc(t->n_slots * sizeof(*t->bucket_of));
-	t->free_head = TABLE_NONE;
+	t->free_head = HASH_NONE;
 	r = t->heads && t->next && t->bucket_of ? mutex_init_inheriting(&t->lock) : -ENOMEM;
 	if (r >= 0) {
 		memset(t->heads, 0xff, t->n_buckets * sizeof(*t->heads));
@@ -87,7 +87,7 @@ int table_init(struct table *t)
 	return r;
 }
 
-void table_destroy(struct table *t)
+void hash_index_destroy(struct hash_index *t)
 {
 	if (!t->heads)
 		return;
@@ -98,37 +98,37 @@ void table_destroy(struct table *t)
 	t->heads = t->next = t->bucket_of = NULL;
 }
 
-uint32_t table_reserve(struct table *t, const void *key)
+uint32_t hash_index_reserve(struct hash_index *t, const void *key)
 {
 	uint32_t i;
 
 	pthread_mutex_lock(&t->lock);
 	i = t->free_head;
-	if (i != TABLE_NONE)
+	if (i != HASH_NONE)
 		t->free_head = t->next[i];
 	else if (*t->used_max < t->n_slots && (*t->used_max < t->n_backed || t->back(t, t->user)))
 		i = __atomic_fetch_add(t->used_max, 1, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&t->lock);
-	if (i != TABLE_NONE)
-		memcpy(table_slot(t, i)->key, key, t->key_size);
+	if (i != HASH_NONE)
+		memcpy(hash_index_slot(t, i)->key, key, t->key_size);
 	return i;
 }
 
-void table_publish(struct table *t, uint32_t bucket, uint32_t i)
+void hash_index_publish(struct hash_index *t, uint32_t bucket, uint32_t i)
 {
-	__atomic_store_n(&table_slot(t, i)->used, TABLE_USED, __ATOMIC_RELEASE);
+	__atomic_store_n(&hash_index_slot(t, i)->used, HASH_USED, __ATOMIC_RELEASE);
 	link_slot(t, bucket, i);
 }
 
-void table_delete(struct table *t, uint32_t bucket, uint32_t i)
+void hash_index_delete(struct hash_index *t, uint32_t bucket, uint32_t i)
 {
 	uint32_t *at = &t->heads[bucket];
 
 	while (*at != i)
 		at = &t->next[*at];
 	*at = t->next[i];
-	__atomic_store_n(&t->bucket_of[i], TABLE_NONE, __ATOMIC_RELAXED);
-	__atomic_store_n(&table_slot(t, i)->used, TABLE_FREE, __ATOMIC_RELEASE);
+	__atomic_store_n(&t->bucket_of[i], HASH_NONE, __ATOMIC_RELAXED);
+	__atomic_store_n(&hash_index_slot(t, i)->used, HASH_FREE, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&t->lock);
 	t->next[i] = t->free_head;
 	t->free_head = i;
