@@ -139,7 +139,7 @@ int daemon_apply_policy(struct daemon *d);
  */
 int daemon_reload(struct daemon *d, const struct reload_report *report);
 /* For config_load(). */
-void daemon_report_problem(void *user, const char *line);
+void daemon_report_config(void *user, int level, const char *line);
 
 /* What the varlink interface asks for (report.c); USER is the struct daemon. */
 extern const struct gateway_source daemon_report;

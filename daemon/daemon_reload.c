@@ -25,10 +25,10 @@ struct datapath_config daemon_datapath_config(const struct config *c, const stru
 	};
 }
 
-void daemon_report_problem(void *user, const char *line)
+void daemon_report_config(void *user, int level, const char *line)
 {
 	(void)user;
-	log_err("%s", line);
+	log_msg(level, "%s", line);
 }
 
 int daemon_apply_policy(struct daemon *d)
@@ -84,13 +84,13 @@ static void keep_what_needs_restart(struct config *new, const struct config *old
 	}
 }
 
-/* One line to the log, and to whoever asked for the reload. */
-static void report_invalid(void *user, const char *line)
+/* One line to the log, and a problem to whoever asked for the reload, too. */
+static void report_config(void *user, int level, const char *line)
 {
 	const struct reload_report *report = user;
 
-	log_err("%s", line);
-	if (report)
+	log_msg(level, "%s", line);
+	if (report && level == LOG_ERR)
 		report->problem(report->user, line);
 }
 
@@ -101,7 +101,7 @@ static int read_again(struct daemon *d, const struct reload_report *report)
 	const char *link, *error;
 	int r;
 
-	if (config_load(&new, &action, d->argc, d->argv, report_invalid, (void *)report) < 0) {
+	if (config_load(&new, &action, d->argc, d->argv, report_config, (void *)report) < 0) {
 		log_err("reload: the configuration is not valid; the old one stays");
 		return -EINVAL;
 	}

@@ -18,7 +18,9 @@ static const char *const scopes[] = { "destination", "tuple", NULL };
 static const char *const datapaths[] = { "auto", "bpf", "queue", NULL };
 static const char *const decides[] = { "queue", "kernel", NULL };
 static const char *const rules[] = { "managed", "none", NULL };
-static const char *const gaps[] = { "bypass", "hold", NULL };
+static const char *const gaps[] = { "bypass", "wait", NULL };
+/* "hold" is the life of a record everywhere else. */
+static const char *const old_gaps[] = { NULL, "hold" };
 
 #define AT(field) .offset = offsetof(struct config, field)
 
@@ -35,7 +37,7 @@ const struct config_option config_options[CONFIG_OPTIONS] = {
 	{ "rules", OPTION_CHOICE, AT(rules), .words = rules },
 	{ "queue_num", OPTION_NUMBER, AT(queue_num), .min = 0, .max = 65535 },
 	{ "queues", OPTION_NUMBER, AT(queues), .min = 0, .max = CONFIG_QUEUES_MAX },
-	{ "restart_gap", OPTION_CHOICE, AT(restart_gap), .words = gaps },
+	{ "restart_gap", OPTION_CHOICE, AT(restart_gap), .words = gaps, .old_words = old_gaps },
 	{ "hold", OPTION_NUMBER, AT(hold), .min = 1, .max = 86400 },
 	{ "records", OPTION_NUMBER, AT(records), .min = 1, .max = 1u << 26, .file_only = true },
 	{ "mark_mask", OPTION_NUMBER, AT(mark_mask), .min = 1, .max = UINT32_MAX,
@@ -44,16 +46,31 @@ const struct config_option config_options[CONFIG_OPTIONS] = {
 	{ "log_level", OPTION_LOG_LEVEL, AT(log_level) },
 };
 
-void config_problem(struct config_problems *p, const char *fmt, ...)
+static void report_line(const struct config_problems *p, int level, const char *fmt, va_list ap)
 {
 	char line[512];
+
+	vsnprintf(line, sizeof(line), fmt, ap);
+	p->report(p->user, level, line);
+}
+
+void config_problem(struct config_problems *p, const char *fmt, ...)
+{
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
+	report_line(p, LOG_ERR, fmt, ap);
 	va_end(ap);
-	p->report(p->user, line);
 	p->n++;
+}
+
+void config_notice(const struct config_problems *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	report_line(p, LOG_NOTICE, fmt, ap);
+	va_end(ap);
 }
 
 void config_defaults(struct config *c)
@@ -74,13 +91,28 @@ void config_defaults(struct config *c)
 
 /* ---- values: each setter returns NULL, or why the value is refused ---- */
 
+static bool is_old_word(const struct config_option *o, size_t i, const char *word)
+{
+	return o->old_words && o->old_words[i] && strcmp(o->old_words[i], word) == 0;
+}
+
+const char *config_new_word(const struct config_option *o, const char *word)
+{
+	if (o->kind != OPTION_CHOICE)
+		return NULL;
+	for (size_t i = 0; o->words[i]; i++)
+		if (is_old_word(o, i, word))
+			return o->words[i];
+	return NULL;
+}
+
 static const char *set_choice(const struct config_option *o, uint32_t *to, const char *word)
 {
 	static _Thread_local char why[128];
 	int n;
 
 	for (uint32_t i = 0; o->words[i]; i++) {
-		if (strcmp(o->words[i], word) == 0) {
+		if (strcmp(o->words[i], word) == 0 || is_old_word(o, i, word)) {
 			*to = i;
 			return NULL;
 		}

@@ -24,7 +24,7 @@ enum config_policy { CONFIG_REPAIR, CONFIG_UNIFY };
 enum config_scope { CONFIG_SCOPE_DESTINATION, CONFIG_SCOPE_TUPLE };
 enum config_datapath { CONFIG_DATAPATH_AUTO, CONFIG_DATAPATH_BPF, CONFIG_DATAPATH_QUEUE };
 enum config_decide { CONFIG_DECIDE_QUEUE, CONFIG_DECIDE_KERNEL };
-enum config_gap { CONFIG_GAP_BYPASS, CONFIG_GAP_HOLD };
+enum config_gap { CONFIG_GAP_BYPASS, CONFIG_GAP_WAIT };
 enum config_rules { CONFIG_RULES_MANAGED, CONFIG_RULES_NONE };
 
 struct config_prefix {
@@ -60,8 +60,11 @@ enum config_action {
 	CONFIG_HELP
 };
 
-/* Called once per problem, with a line for the administrator. */
-typedef void config_report_fn(void *user, const char *line);
+/*
+ * Called once per finding, with a line for the administrator. LEVEL is LOG_ERR for a problem, which
+ * makes the configuration invalid, and LOG_NOTICE for a value that is accepted but has a new name.
+ */
+typedef void config_report_fn(void *user, int level, const char *line);
 
 void config_defaults(struct config *c);
 

@@ -82,7 +82,7 @@ static void read_arguments(struct arguments *a, int argc, char **argv, struct co
 static void apply_arguments(struct config *c, const struct arguments *a, struct config_problems *p)
 {
 	const struct config_option *interfaces = config_find_option("interfaces");
-	const char *why;
+	const char *why, *new_word;
 
 	if (a->n_interfaces)
 		c->n_interfaces = 0; /* named on the command line: those and no others */
@@ -97,6 +97,10 @@ static void apply_arguments(struct config *c, const struct arguments *a, struct 
 		why = config_set_word(c, &config_options[i], a->values[i]);
 		if (why)
 			config_problem(p, "%s: %s: %s", config_options[i].name, a->values[i], why);
+		new_word = config_new_word(&config_options[i], a->values[i]);
+		if (new_word)
+			config_notice(p, "%s: \"%s\" is now called \"%s\"", config_options[i].name,
+				      a->values[i], new_word);
 	}
 }
 
@@ -163,7 +167,7 @@ void config_usage(void)
 	     "      --queue-num N              the first netfilter queue (default 5150)\n"
 	     "      --queues N                 how many queues, two threads each (default 0: one "
 	     "for each processor)\n"
-	     "      --restart-gap bypass|hold  SYNs during a restart pass undecided, or wait; "
+	     "      --restart-gap bypass|wait  SYNs during a restart pass undecided, or wait; "
 	     "needs systemd\n"
 	     "      --hold SECONDS             how long a record outlives its last packet (default "
 	     "300)\n"

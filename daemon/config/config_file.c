@@ -45,7 +45,7 @@ static void read_setting(struct config *c, config_setting_t *s, const char *path
 {
 	const struct config_option *o = config_find_option(config_setting_name(s));
 	int line = config_setting_source_line(s), type = config_setting_type(s);
-	const char *why = NULL;
+	const char *why = NULL, *new_word = NULL;
 
 	if (!o) {
 		config_problem(p, "%s:%d: %s: there is no such option", path, line,
@@ -72,7 +72,11 @@ static void read_setting(struct config *c, config_setting_t *s, const char *path
 		why = "must be a string in quotes";
 	} else {
 		why = config_set_word(c, o, config_setting_get_string(s));
+		new_word = config_new_word(o, config_setting_get_string(s));
 	}
+	if (new_word)
+		config_notice(p, "%s:%d: %s: \"%s\" is now called \"%s\"", path, line, o->name,
+			      config_setting_get_string(s), new_word);
 	if (why)
 		config_problem(p, "%s:%d: %s: %s", path, line, o->name, why);
 }

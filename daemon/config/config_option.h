@@ -22,6 +22,8 @@ struct config_option {
 	enum option_kind kind;
 	size_t offset;
 	const char *const *words;
+	const char *const
+		*old_words; /* by the same index: earlier names, still accepted; or NULL */
 	uint32_t min, max;
 	bool file_only;
 };
@@ -29,7 +31,7 @@ struct config_option {
 #define CONFIG_OPTIONS 18
 extern const struct config_option config_options[CONFIG_OPTIONS];
 
-/* What is wrong, told one by one and counted. */
+/* Reports each problem and counts them. */
 struct config_problems {
 	config_report_fn *report;
 	void *user;
@@ -37,6 +39,9 @@ struct config_problems {
 };
 
 void config_problem(struct config_problems *p, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+/* Report something that is no problem, and so is not counted. */
+void config_notice(const struct config_problems *p, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
@@ -46,5 +51,10 @@ void config_problem(struct config_problems *p, const char *fmt, ...)
 const char *config_set_word(struct config *c, const struct config_option *o, const char *word);
 /* The same from a number, to where the option is. */
 const char *config_set_number(const struct config_option *o, uint32_t *to, long long n);
+/*
+ * The present name of a choice's value, if WORD is an earlier name of it that is still accepted;
+ * else NULL.
+ */
+const char *config_new_word(const struct config_option *o, const char *word);
 /* May be NULL: there is no option of that name. */
 const struct config_option *config_find_option(const char *name);

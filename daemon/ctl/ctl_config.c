@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #include "config/config.h"
@@ -12,9 +13,13 @@
 #include "varlink/json_util.h"
 #include "base/util.h"
 
-static void add_problem(void *user, const char *line)
+/* A notice is not in the list of problems: that is empty for a valid configuration. */
+static void add_problem(void *user, int level, const char *line)
 {
-	json_object_array_add(user, json_object_new_string(line));
+	if (level == LOG_ERR)
+		json_object_array_add(user, json_object_new_string(line));
+	else
+		fprintf(stderr, "tsnatctl: %s\n", line);
 }
 
 static void print_lines(struct json_object *lines, const char *suffix)

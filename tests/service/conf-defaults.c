@@ -10,9 +10,10 @@
 
 #include "config/config.h"
 
-static void report(void *user, const char *line)
+static void report(void *user, int level, const char *line)
 {
 	(void)user;
+	(void)level;
 	puts(line);
 }
 

@@ -30,6 +30,9 @@ contains_options() { # MANUAL-PAGE OPTION...: in man's markup "--x" is "\-x"
 sed 's/^#\([a-z_]* = \)/\1/' conf/tsnatd.conf >"$tmp/all.conf"
 check "tsnatd.conf has every key" [ "$(sed -n 's/^\([a-z_]*\) = .*/\1/p' "$tmp/all.conf" | words)" = "$(keys)" ]
 check "tsnatd.conf is valid" build/tsnatd -c conf/tsnatd.conf --check
+echo 'restart_gap = "hold";' >"$tmp/old.conf"
+check "an earlier name of a value is valid" build/tsnatd -c "$tmp/old.conf" --check 2>"$tmp/notice"
+check "and gets one notice" [ "$(cat "$tmp/notice")" = "$tmp/old.conf:1: restart_gap: \"hold\" is now called \"wait\"" ]
 gcc -D_GNU_SOURCE -Idaemon -o "$tmp/defaults" tests/service/conf-defaults.c daemon/config/config*.c daemon/base/log.c -lconfig
 check "tsnatd.conf shows the defaults" "$tmp/defaults" "$tmp/all.conf"
 sed 's/hold = 300/hold = 301/' "$tmp/all.conf" >"$tmp/other.conf"

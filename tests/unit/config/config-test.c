@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -26,12 +27,12 @@ const char *__lsan_default_suppressions(void)
 
 struct said {
 	char text[4096];
-	unsigned int lines;
+	unsigned int lines, notices;
 };
 
 static char path[] = "/tmp/config-test.XXXXXX";
 
-static void report(void *user, const char *line)
+static void report(void *user, int level, const char *line)
 {
 	struct said *s = user;
 	size_t n = strlen(s->text);
@@ -41,6 +42,7 @@ static void report(void *user, const char *line)
 		line += strlen(path) + 1;
 	snprintf(s->text + n, sizeof(s->text) - n, "%s\n", line);
 	s->lines++;
+	s->notices += level == LOG_NOTICE;
 }
 
 static int parse_bytes(struct config *c, struct said *s, const char *bytes, size_t len)
@@ -274,6 +276,34 @@ static void test_the_command_line_wins(void **state)
 	assert_string_equal(c.interfaces[0], "b");
 }
 
+static void test_the_old_name_of_a_word(void **state)
+{
+	struct config c;
+	struct said s;
+
+	(void)state;
+	assert_int_equal(parse(&c, &s, "hold = 5;\nrestart_gap = \"hold\";"), 0);
+	assert_int_equal(c.restart_gap, CONFIG_GAP_WAIT);
+	assert_string_equal(s.text, "2: restart_gap: \"hold\" is now called \"wait\"\n");
+	assert_int_equal(s.notices, 1);
+
+	assert_int_equal(load(&c, &s, "-c /dev/null --restart-gap hold"), 0);
+	assert_int_equal(c.restart_gap, CONFIG_GAP_WAIT);
+	assert_string_equal(s.text, "restart_gap: \"hold\" is now called \"wait\"\n");
+	assert_int_equal(s.notices, 1);
+
+	/* it does not make another problem less of one */
+	assert_int_equal(parse(&c, &s, "restart_gap = \"hold\"; hold = 0;"), -EINVAL);
+	assert_int_equal(s.lines, 2);
+	assert_int_equal(s.notices, 1);
+
+	assert_int_equal(parse(&c, &s, "restart_gap = \"wait\";"), 0);
+	assert_int_equal(c.restart_gap, CONFIG_GAP_WAIT);
+	assert_int_equal(s.lines, 0);
+	assert_refused("restart_gap = \"held\";", "1: restart_gap: must be one of: bypass wait\n");
+	assert_refused("policy = \"hold\";", "1: policy: must be one of: repair unify\n");
+}
+
 static void test_the_command_line_is_checked(void **state)
 {
 	struct config c;
@@ -300,6 +330,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_not_a_configuration),
 		cmocka_unit_test(test_damaged_files),
 		cmocka_unit_test(test_the_command_line_wins),
+		cmocka_unit_test(test_the_old_name_of_a_word),
 		cmocka_unit_test(test_the_command_line_is_checked),
 	};
 	int fd = mkstemp(path), r;
