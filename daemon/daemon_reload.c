@@ -19,7 +19,7 @@ struct datapath_config daemon_datapath_config(const struct config *c, const stru
 		.runtime_dir = c->runtime_dir,
 		.records = c->records,
 		.hold_ms = c->hold * 1000,
-		.policy = c->policy == CONFIG_UNIFY ? POLICY_UNIFY : POLICY_REPAIR,
+		.policy = c->policy,
 		.clock = *clock,
 		.foreign_rules = c->rules == CONFIG_RULES_NONE,
 	};
@@ -35,7 +35,7 @@ int daemon_apply_policy(struct daemon *d)
 {
 	struct datapath_config cfg;
 
-	d->clock.scope = d->cfg.scope == CONFIG_SCOPE_TUPLE ? SCOPE_TUPLE : SCOPE_DESTINATION;
+	d->clock.scope = d->cfg.scope;
 	cfg = daemon_datapath_config(&d->cfg, &d->clock);
 	atomic_store(&d->queue_policy.hold_ms, cfg.hold_ms);
 	atomic_store(&d->queue_policy.policy, cfg.policy);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* config.c - the options: names, defaults, and what they may be set to. */
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,35 +10,50 @@
 #include <syslog.h>
 
 #include "config_option.h"
+#include "core/decide.h"
+#include "core/tsclock.h"
 #include "core/wire.h"
 #include "base/log.h"
 #include "base/util.h"
 
-static const char *const policies[] = { "repair", "unify", NULL };
-static const char *const scopes[] = { "destination", "tuple", NULL };
-static const char *const datapaths[] = { "auto", "bpf", "queue", NULL };
-static const char *const decides[] = { "queue", "kernel", NULL };
-static const char *const rules[] = { "managed", "none", NULL };
-static const char *const gaps[] = { "bypass", "wait", NULL };
+static const char *const policies[] = { "repair", "unify" };
+static_assert(ARRAY_SIZE(policies) == POLICY_COUNT, "a word for each policy");
+
+static const char *const scopes[] = { "destination", "tuple" };
+static_assert(ARRAY_SIZE(scopes) == SCOPE_COUNT, "a word for each scope");
+
+static const char *const datapaths[] = { "auto", "bpf", "queue" };
+static_assert(ARRAY_SIZE(datapaths) == CONFIG_DATAPATH_COUNT, "a word for each datapath");
+
+static const char *const decides[] = { "queue", "kernel" };
+static_assert(ARRAY_SIZE(decides) == CONFIG_DECIDE_COUNT, "a word for each place of decision");
+
+static const char *const rules[] = { "managed", "none" };
+static_assert(ARRAY_SIZE(rules) == CONFIG_RULES_COUNT, "a word for each kind of rules");
+
+static const char *const gaps[] = { "bypass", "wait" };
+static_assert(ARRAY_SIZE(gaps) == CONFIG_GAP_COUNT, "a word for each kind of gap");
 /* "hold" is the life of a record everywhere else. */
 static const char *const old_gaps[] = { NULL, "hold" };
+static_assert(ARRAY_SIZE(old_gaps) == CONFIG_GAP_COUNT, "an old word or NULL for each kind of gap");
 
 #define AT(field) .offset = offsetof(struct config, field)
+#define WORDS(list) .words = list, .n_words = ARRAY_SIZE(list)
 
-const struct config_option config_options[CONFIG_OPTIONS] = {
+const struct config_option config_options[] = {
 	{ "interfaces", OPTION_INTERFACES, AT(interfaces), .file_only = true },
 	{ "external", OPTION_PREFIXES, AT(external), .file_only = true },
-	{ "policy", OPTION_CHOICE, AT(policy), .words = policies },
-	{ "scope", OPTION_CHOICE, AT(scope), .words = scopes },
-	{ "datapath", OPTION_CHOICE, AT(datapath), .words = datapaths },
-	{ "decide", OPTION_CHOICE, AT(decide), .words = decides },
+	{ "policy", OPTION_CHOICE, AT(policy), WORDS(policies) },
+	{ "scope", OPTION_CHOICE, AT(scope), WORDS(scopes) },
+	{ "datapath", OPTION_CHOICE, AT(datapath), WORDS(datapaths) },
+	{ "decide", OPTION_CHOICE, AT(decide), WORDS(decides) },
 	{ "state_dir", OPTION_PATH, AT(state_dir) },
 	{ "runtime_dir", OPTION_PATH, AT(runtime_dir) },
 	{ "pin_dir", OPTION_PATH, AT(pin_dir) },
-	{ "rules", OPTION_CHOICE, AT(rules), .words = rules },
+	{ "rules", OPTION_CHOICE, AT(rules), WORDS(rules) },
 	{ "queue_num", OPTION_NUMBER, AT(queue_num), .min = 0, .max = 65535 },
 	{ "queues", OPTION_NUMBER, AT(queues), .min = 0, .max = CONFIG_QUEUES_MAX },
-	{ "restart_gap", OPTION_CHOICE, AT(restart_gap), .words = gaps, .old_words = old_gaps },
+	{ "restart_gap", OPTION_CHOICE, AT(restart_gap), WORDS(gaps), .old_words = old_gaps },
 	{ "hold", OPTION_NUMBER, AT(hold), .min = 1, .max = 86400 },
 	{ "records", OPTION_NUMBER, AT(records), .min = 1, .max = 1u << 26, .file_only = true },
 	{ "mark_mask", OPTION_NUMBER, AT(mark_mask), .min = 1, .max = UINT32_MAX,
@@ -45,6 +61,7 @@ const struct config_option config_options[CONFIG_OPTIONS] = {
 	{ "conntrack_events", OPTION_BOOL, AT(conntrack_events), .file_only = true },
 	{ "log_level", OPTION_LOG_LEVEL, AT(log_level) },
 };
+static_assert(ARRAY_SIZE(config_options) == CONFIG_OPTIONS, "CONFIG_OPTIONS counts them");
 
 static void report_line(const struct config_problems *p, int level, const char *fmt, va_list ap)
 {
@@ -100,7 +117,7 @@ const char *config_new_word(const struct config_option *o, const char *word)
 {
 	if (o->kind != OPTION_CHOICE)
 		return NULL;
-	for (size_t i = 0; o->words[i]; i++)
+	for (size_t i = 0; i < o->n_words; i++)
 		if (is_old_word(o, i, word))
 			return o->words[i];
 	return NULL;
@@ -111,14 +128,14 @@ static const char *set_choice(const struct config_option *o, uint32_t *to, const
 	static _Thread_local char why[128];
 	int n;
 
-	for (uint32_t i = 0; o->words[i]; i++) {
+	for (uint32_t i = 0; i < o->n_words; i++) {
 		if (strcmp(o->words[i], word) == 0 || is_old_word(o, i, word)) {
 			*to = i;
 			return NULL;
 		}
 	}
 	n = snprintf(why, sizeof(why), "must be one of:");
-	for (uint32_t i = 0; o->words[i]; i++)
+	for (uint32_t i = 0; i < o->n_words; i++)
 		n += snprintf(why + n, sizeof(why) - (size_t)n, " %s", o->words[i]);
 	return why;
 }

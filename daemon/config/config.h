@@ -20,12 +20,28 @@
 #define CONFIG_QUEUES_MAX 64
 #define CONFIG_PATH_MAX 96 /* the varlink socket's name below it must fit into sun_path */
 
-enum config_policy { CONFIG_REPAIR, CONFIG_UNIFY };
-enum config_scope { CONFIG_SCOPE_DESTINATION, CONFIG_SCOPE_TUPLE };
-enum config_datapath { CONFIG_DATAPATH_AUTO, CONFIG_DATAPATH_BPF, CONFIG_DATAPATH_QUEUE };
-enum config_decide { CONFIG_DECIDE_QUEUE, CONFIG_DECIDE_KERNEL };
-enum config_gap { CONFIG_GAP_BYPASS, CONFIG_GAP_WAIT };
-enum config_rules { CONFIG_RULES_MANAGED, CONFIG_RULES_NONE };
+/* The words of each are in config.c. For policy and scope see core/decide.h and core/tsclock.h. */
+enum config_datapath {
+	CONFIG_DATAPATH_AUTO,
+	CONFIG_DATAPATH_BPF,
+	CONFIG_DATAPATH_QUEUE,
+	CONFIG_DATAPATH_COUNT,
+};
+enum config_decide {
+	CONFIG_DECIDE_QUEUE,
+	CONFIG_DECIDE_KERNEL,
+	CONFIG_DECIDE_COUNT,
+};
+enum config_gap {
+	CONFIG_GAP_BYPASS,
+	CONFIG_GAP_WAIT,
+	CONFIG_GAP_COUNT,
+};
+enum config_rules {
+	CONFIG_RULES_MANAGED,
+	CONFIG_RULES_NONE,
+	CONFIG_RULES_COUNT,
+};
 
 struct config_prefix {
 	uint8_t addr[16]; /* IPv4 as ::ffff:a.b.c.d */
@@ -37,7 +53,11 @@ struct config {
 	size_t n_interfaces; /* 0: those of the default routes */
 	struct config_prefix external[CONFIG_EXTERNAL_MAX];
 	size_t n_external;
-	uint32_t policy, scope, datapath, decide, rules; /* the enums above */
+	uint32_t policy;   /* enum policy */
+	uint32_t scope;	   /* enum scope */
+	uint32_t datapath; /* enum config_datapath */
+	uint32_t decide;   /* enum config_decide */
+	uint32_t rules;	   /* enum config_rules */
 	char state_dir[CONFIG_PATH_MAX];
 	char runtime_dir[CONFIG_PATH_MAX];
 	char pin_dir[CONFIG_PATH_MAX];

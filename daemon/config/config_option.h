@@ -22,14 +22,15 @@ struct config_option {
 	enum option_kind kind;
 	size_t offset;
 	const char *const *words;
+	size_t n_words;
 	const char *const
 		*old_words; /* by the same index: earlier names, still accepted; or NULL */
 	uint32_t min, max;
 	bool file_only;
 };
 
-#define CONFIG_OPTIONS 18
-extern const struct config_option config_options[CONFIG_OPTIONS];
+#define CONFIG_OPTIONS 18 /* entries of config_options */
+extern const struct config_option config_options[];
 
 /* Reports each problem and counts them. */
 struct config_problems {

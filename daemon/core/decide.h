@@ -16,6 +16,7 @@
 enum policy {
 	POLICY_REPAIR,
 	POLICY_UNIFY,
+	POLICY_COUNT,
 };
 
 enum decision_kind {

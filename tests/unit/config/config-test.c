@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "config/config.h"
+#include "core/decide.h"
 
 /* libconfig 1.5 loses the beginning of a string without end: 64 bytes for each file with one */
 const char *__lsan_default_suppressions(void);
@@ -95,8 +96,8 @@ static void test_every_option(void **state)
 	assert_int_equal(c.n_external, 2);
 	assert_int_equal(c.external[0].len, 96 + 24);
 	assert_int_equal(c.external[1].len, 128);
-	assert_int_equal(c.policy, CONFIG_UNIFY);
-	assert_int_equal(c.scope, CONFIG_SCOPE_TUPLE);
+	assert_int_equal(c.policy, POLICY_UNIFY);
+	assert_int_equal(c.scope, SCOPE_TUPLE);
 	assert_int_equal(c.datapath, CONFIG_DATAPATH_QUEUE);
 	assert_int_equal(c.rules, CONFIG_RULES_NONE);
 	assert_string_equal(c.state_dir, "/a");
