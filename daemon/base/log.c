@@ -39,14 +39,6 @@ int log_level_from_name(const char *name)
 	return -EINVAL;
 }
 
-const char *log_level_name(int level)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(level_names); i++)
-		if (level_names[i].level == level)
-			return level_names[i].name;
-	return "info";
-}
-
 /* One write, so that the lines of several threads stay whole. Nobody to tell when it fails. */
 static void write_line(int level, const char *text, size_t len)
 {

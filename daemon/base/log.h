@@ -14,7 +14,6 @@
 void log_open(int level);
 void log_set_level(int level);
 int log_level_from_name(const char *name); /* -EINVAL when there is no such level */
-const char *log_level_name(int level);
 
 void log_msg(int level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void log_vmsg(int level, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));

@@ -119,13 +119,25 @@ static void check_together(const struct config *c, struct config_problems *p)
 		config_problem(p, "decide: \"kernel\" needs the bpf datapath");
 }
 
+static int load_file(struct config *c, const char *named, struct config_problems *p)
+{
+	const char *path = named ? named : CONFIG_DEFAULT_FILE;
+	int r = config_parse_file(c, path, p->report, p->user);
+
+	if (r == -ENOENT && !named)
+		return 0;
+	if (r < 0 && r != -EINVAL)
+		config_problem(p, "%s: %s", path, strerror(-r));
+	return r;
+}
+
 int config_load(struct config *ret, enum config_action *ret_action, int argc, char **argv,
 		config_report_fn *report, void *user)
 {
 	struct config_problems p = { .report = report, .user = user };
 	struct arguments a = { 0 };
 	struct config c;
-	int r = 0;
+	int r;
 
 	config_defaults(&c);
 	read_arguments(&a, argc, argv, &p);
@@ -134,11 +146,7 @@ int config_load(struct config *ret, enum config_action *ret_action, int argc, ch
 		*ret = c;
 		return 0;
 	}
-	r = config_parse_file(&c, a.file ? a.file : CONFIG_DEFAULT_FILE, report, user);
-	if (r == -ENOENT && !a.file)
-		r = 0;
-	else if (r < 0 && r != -EINVAL)
-		config_problem(&p, "%s: %s", a.file ? a.file : CONFIG_DEFAULT_FILE, strerror(-r));
+	r = load_file(&c, a.file, &p);
 	apply_arguments(&c, &a, &p);
 	check_together(&c, &p);
 	if (r < 0 || p.n)

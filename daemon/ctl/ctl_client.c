@@ -76,7 +76,9 @@ void ctl_close(struct ctl_client *c)
 	c->error_parameters = NULL;
 }
 
-int ctl_send(struct ctl_client *c, const char *method, struct json_object *parameters, bool more)
+/* Takes over PARAMETERS, which may be NULL. */
+static int send_call(struct ctl_client *c, const char *method, struct json_object *parameters,
+		     bool more)
 {
 	struct json_object *call = json_object_new_object();
 	const char *text;
@@ -199,7 +201,8 @@ static int take_answer(struct ctl_client *c, struct json_object *message, struct
 	return json_object_get_boolean(json_object_object_get(message, "continues"));
 }
 
-int ctl_receive(struct ctl_client *c, struct json_object **ret)
+/* Returns 1 when more answers follow. -EREMOTEIO: the answer is an error. */
+static int receive_answer(struct ctl_client *c, struct json_object **ret)
 {
 	struct json_object *message;
 	ssize_t length = read_message(c);
@@ -216,23 +219,31 @@ int ctl_receive(struct ctl_client *c, struct json_object **ret)
 
 int ctl_call(struct ctl_client *c, const char *method, struct json_object **ret)
 {
-	int r = ctl_send(c, method, NULL, false);
+	int r = send_call(c, method, NULL, false);
 
 	if (r < 0)
 		return r;
-	r = ctl_receive(c, ret);
+	r = receive_answer(c, ret);
 	return r < 0 ? r : 0;
+}
+
+int ctl_open_and_call(struct ctl_client *c, const char *path, const char *method,
+		      struct json_object **ret)
+{
+	int r = ctl_open(c, path, NULL);
+
+	return r < 0 ? r : ctl_call(c, method, ret);
 }
 
 int ctl_call_more(struct ctl_client *c, const char *method, struct json_object *parameters,
 		  int (*fn)(void *user, struct json_object *answer), void *user)
 {
-	int r = ctl_send(c, method, parameters, true), more = 1;
+	int r = send_call(c, method, parameters, true), more = 1;
 
 	while (r == 0 && more) {
 		struct json_object *answer;
 
-		more = ctl_receive(c, &answer);
+		more = receive_answer(c, &answer);
 		if (more < 0)
 			return more;
 		r = fn(user, answer);

@@ -26,16 +26,14 @@ struct ctl_client {
 int ctl_open(struct ctl_client *c, const char *path, const sigset_t *wait_mask);
 void ctl_close(struct ctl_client *c);
 
-/* Takes over PARAMETERS, or NULL for none. */
-int ctl_send(struct ctl_client *c, const char *method, struct json_object *parameters, bool more);
-/*
- * The parameters of the next answer. Returns 1 when more answers follow. An error as answer is
- * -EREMOTEIO.
- */
-int ctl_receive(struct ctl_client *c, struct json_object **ret);
+/* For a client that begins as { .fd = -1 }. */
+#define _cleanup_ctl_close_ __attribute__((cleanup(ctl_close)))
 
-/* A method with one answer. */
+/* Call a method that has one answer. -EREMOTEIO: the answer is an error. */
 int ctl_call(struct ctl_client *c, const char *method, struct json_object **ret);
+/* The same after ctl_open(); the caller closes, on failure too. */
+int ctl_open_and_call(struct ctl_client *c, const char *path, const char *method,
+		      struct json_object **ret);
 /*
  * A method with several: FN is called for each, until it returns something else than 0. Takes over
  * PARAMETERS, or NULL.

@@ -84,22 +84,18 @@ static int reload_failed(const struct ctl_options *o, const struct ctl_client *c
 
 int ctl_reload(const struct ctl_options *o)
 {
-	struct json_object *answer = NULL;
-	struct ctl_client client;
-	int r = ctl_open(&client, o->socket, NULL), status = EXIT_SUCCESS;
+	_cleanup_ctl_close_ struct ctl_client client = { .fd = -1 };
+	struct json_object *answer;
 
-	if (r >= 0)
-		r = ctl_call(&client, GATEWAY_INTERFACE ".Reload", &answer);
-	if (r < 0)
-		status = reload_failed(o, &client);
-	else if (o->json)
+	if (ctl_open_and_call(&client, o->socket, GATEWAY_INTERFACE ".Reload", &answer) < 0)
+		return reload_failed(o, &client);
+	if (o->json)
 		ctl_print_json(answer);
 	else
 		print_lines(json_object_object_get(answer, "needs_restart"),
 			    " changes with a restart only");
 	json_object_put(answer);
-	ctl_close(&client);
-	return status;
+	return EXIT_SUCCESS;
 }
 
 /* rules */

@@ -41,19 +41,25 @@ static void tell_truncated(const char *what, bool truncated)
 		fprintf(stderr, "tsnatctl: there are more %s than can be listed\n", what);
 }
 
-/* Connect, list, disconnect. */
+static int open_and_list(struct ctl_client *c, const char *path, const char *method, struct list *l)
+{
+	int r = ctl_open(c, path, NULL);
+
+	if (r < 0) {
+		json_object_put(l->parameters);
+		return r;
+	}
+	return ctl_call_more(c, method, l->parameters, take_rows, l);
+}
+
+/* Returns 0, or -errno after telling. */
 static int run_list(const struct ctl_options *o, const char *method, struct list *l)
 {
-	struct ctl_client client;
-	int r = ctl_open(&client, o->socket, NULL);
+	_cleanup_ctl_close_ struct ctl_client client = { .fd = -1 };
+	int r = open_and_list(&client, o->socket, method, l);
 
-	if (r >= 0)
-		r = ctl_call_more(&client, method, l->parameters, take_rows, l);
-	else
-		json_object_put(l->parameters);
 	if (r < 0)
 		ctl_failed(&client);
-	ctl_close(&client);
 	return r;
 }
 
@@ -154,20 +160,20 @@ int ctl_connections(const struct ctl_options *o)
 {
 	struct table t;
 	struct list l = { .field = "connections", .add = add_connection, .user = &t };
-	int r;
 
 	if (o->json)
 		return list_json(o, GATEWAY_INTERFACE ".ListConnections", "connections",
 				 connections_parameters(o));
 	l.parameters = connections_parameters(o);
 	table_init(&t, connection_columns, ARRAY_SIZE(connection_columns));
-	r = run_list(o, GATEWAY_INTERFACE ".ListConnections", &l);
-	if (r >= 0) {
-		table_print(&t, stdout, o->aligned);
-		tell_truncated("connections", l.truncated);
+	if (run_list(o, GATEWAY_INTERFACE ".ListConnections", &l) < 0) {
+		table_free(&t);
+		return EXIT_FAILURE;
 	}
+	table_print(&t, stdout, o->aligned);
+	tell_truncated("connections", l.truncated);
 	table_free(&t);
-	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	return EXIT_SUCCESS;
 }
 
 /* Destinations */
@@ -248,17 +254,12 @@ void ctl_print_destinations(const struct ctl_destinations *d, size_t max, FILE *
 
 int ctl_destinations(const struct ctl_options *o)
 {
+	_cleanup_ctl_close_ struct ctl_client client = { .fd = -1 };
 	struct ctl_destinations d;
-	struct ctl_client client;
-	int r;
 
 	if (o->json)
 		return list_json(o, GATEWAY_INTERFACE ".ListDestinations", "destinations", NULL);
-	r = ctl_open(&client, o->socket, NULL);
-	if (r >= 0)
-		r = ctl_fetch_destinations(&client, &d);
-	ctl_close(&client);
-	if (r < 0)
+	if (ctl_open(&client, o->socket, NULL) < 0 || ctl_fetch_destinations(&client, &d) < 0)
 		return ctl_failed(&client);
 	ctl_print_destinations(&d, d.n, stdout, o->aligned);
 	tell_truncated("destinations", d.truncated);

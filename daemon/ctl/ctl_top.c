@@ -40,26 +40,38 @@ static void sample_free(struct sample *s)
 	*s = (struct sample){ 0 };
 }
 
+/* On failure the caller frees the parts that were fetched. */
+static int fetch_parts(const struct ctl_options *o, const struct screen *screen,
+		       struct ctl_client *c, struct sample *s)
+{
+	int r = ctl_open(c, o->socket, &screen->wait_mask);
+
+	if (r < 0)
+		return r;
+	r = ctl_call(c, GATEWAY_INTERFACE ".GetStatus", &s->status);
+	if (r < 0)
+		return r;
+	r = ctl_call(c, GATEWAY_INTERFACE ".GetStatistics", &s->statistics);
+	if (r < 0)
+		return r;
+	s->at_s = monotonic_s();
+	return screen->is_terminal ? ctl_fetch_destinations(c, &s->destinations) : 0;
+}
+
 /* A connection each time: the daemon may be restarted while we look. */
 static int sample_fetch(const struct ctl_options *o, const struct screen *screen,
 			struct ctl_client *c, struct sample *ret)
 {
 	struct sample s = { 0 };
-	int r = ctl_open(c, o->socket, &screen->wait_mask);
+	int r = fetch_parts(o, screen, c, &s);
 
-	if (r >= 0)
-		r = ctl_call(c, GATEWAY_INTERFACE ".GetStatus", &s.status);
-	if (r >= 0)
-		r = ctl_call(c, GATEWAY_INTERFACE ".GetStatistics", &s.statistics);
-	s.at_s = monotonic_s();
-	if (r >= 0 && screen->is_terminal)
-		r = ctl_fetch_destinations(c, &s.destinations);
 	ctl_close(c);
-	if (r < 0)
+	if (r < 0) {
 		sample_free(&s);
-	else
-		*ret = s;
-	return r;
+		return r;
+	}
+	*ret = s;
+	return 0;
 }
 
 /* "-" for a gauge, the first time, and when the daemon was restarted. */

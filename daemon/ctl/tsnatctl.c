@@ -26,14 +26,11 @@ int ctl_failed(const struct ctl_client *c)
 
 int ctl_get(const struct ctl_options *o, const char *method, struct json_object **ret)
 {
-	struct ctl_client client;
-	int r = ctl_open(&client, o->socket, NULL);
+	_cleanup_ctl_close_ struct ctl_client client = { .fd = -1 };
+	int r = ctl_open_and_call(&client, o->socket, method, ret);
 
-	if (r >= 0)
-		r = ctl_call(&client, method, ret);
 	if (r < 0)
 		ctl_failed(&client);
-	ctl_close(&client);
 	return r;
 }
 

@@ -39,8 +39,10 @@ static void report(void *user, int level, const char *line)
 	size_t n = strlen(s->text);
 
 	/* the name of the file differs from run to run */
-	if (!strncmp(line, path, strlen(path)))
-		line += strlen(path) + 1;
+	if (!strncmp(line, path, strlen(path))) {
+		line += strlen(path);
+		line += strspn(line, ": ");
+	}
 	snprintf(s->text + n, sizeof(s->text) - n, "%s\n", line);
 	s->lines++;
 	s->notices += level == LOG_NOTICE;
@@ -211,6 +213,7 @@ static void test_what_is_not_a_configuration(void **state)
 	assert_refused("hold = \"5", "1: syntax error\n");
 	assert_refused("\nhold = 5; /* no end\nhold = 6;", "2: a comment: has no end\n");
 	assert_int_equal(parse_bytes(&c, &s, "hold = 5;\0hold = 6;", 19), -EINVAL);
+	assert_string_equal(s.text, "is not a text file: it has a zero byte\n");
 	memset(big, ' ', sizeof(big));
 	assert_int_equal(parse_bytes(&c, &s, big, sizeof(big)), -EFBIG);
 	assert_int_equal(parse_bytes(&c, &s, big, 1 << 20), 0);
