@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* config.c - the options: names, defaults, and what they may be set to. */
+/* config.c - the options: names, defaults and allowed values. */
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
@@ -33,7 +33,7 @@ static_assert(ARRAY_SIZE(rules) == CONFIG_RULES_COUNT, "a word for each kind of 
 
 static const char *const gaps[] = { "bypass", "wait" };
 static_assert(ARRAY_SIZE(gaps) == CONFIG_GAP_COUNT, "a word for each kind of gap");
-/* "hold" is the life of a record everywhere else. */
+/* "hold" became "wait": everywhere else, hold is the life of a record. */
 static const char *const old_gaps[] = { NULL, "hold" };
 static_assert(ARRAY_SIZE(old_gaps) == CONFIG_GAP_COUNT, "an old word or NULL for each kind of gap");
 
@@ -106,7 +106,7 @@ void config_defaults(struct config *c)
 	};
 }
 
-/* ---- values: each setter returns NULL, or why the value is refused ---- */
+/* Each setter returns NULL, or the reason why it refuses the value. */
 
 static bool is_old_word(const struct config_option *o, size_t i, const char *word)
 {
@@ -171,7 +171,7 @@ static const char *add_interface(struct config *c, const char *name)
 		if (!strcmp(c->interfaces[i], name))
 			return "is named twice";
 	if (c->n_interfaces == CONFIG_INTERFACES_MAX)
-		return "are more than 64 interfaces";
+		return "is one interface too many: there can be 64";
 	strcpy(c->interfaces[c->n_interfaces++], name);
 	return NULL;
 }
@@ -202,7 +202,7 @@ static const char *add_prefix(struct config *c, const char *text)
 		return "has an impossible prefix length";
 	p.len = (uint8_t)(128 - max + bits);
 	if (c->n_external == CONFIG_EXTERNAL_MAX)
-		return "are more than 64 prefixes";
+		return "is one prefix too many: there can be 64";
 	c->external[c->n_external++] = p;
 	return NULL;
 }
@@ -239,7 +239,8 @@ const char *config_set_word(struct config *c, const struct config_option *o, con
 	case OPTION_LOG_LEVEL:
 		return set_log_level(to, word);
 	case OPTION_BOOL:
-		break; /* never a word */
+		/* true and false are not words in libconfig */
+		break;
 	}
 	return "cannot be set";
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* config_file.c - the configuration file, read by libconfig and config_scan.c. */
+/* config_file.c - reads the configuration file with libconfig and config_scan.c. */
 #include <errno.h>
 #include <libconfig.h>
 #include <stdio.h>
@@ -26,10 +26,7 @@ static void read_list(struct config *c, const struct config_option *o, config_se
 	}
 }
 
-/*
- * libconfig has signed numbers of 32 bits, and for a hexadecimal one of 8 digits that is a bit
- * pattern.
- */
+/* libconfig stores numbers as signed 32 bits: 0xffffffff comes back as -1. */
 static long long number_of(config_setting_t *s)
 {
 	long long n = config_setting_get_int64(s);

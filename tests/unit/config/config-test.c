@@ -140,9 +140,9 @@ static void test_all_problems_in_one_go(void **state)
 		"mark_mask=0x1ffffffff; records = 1.5; queue_num = -1; log_level = \"loud\";\n"
 		"external = [ \"1.2.3.4/33\", \"::/129\", \"x\" ]; conntrack_events = 1; state_dir "
 		"= \"here\"",
-		"4: hold: is there twice\n"
+		"4: hold: is set twice\n"
 		"4: hold: does not fit 32 bits\n"
-		"5: policy: is there twice\n"
+		"5: policy: is set twice\n"
 		"7: mark_mask: does not fit 32 bits\n"
 		"3: policy: must be one of: repair unify\n"
 		"4: scope: must be a string in quotes\n"
