@@ -32,7 +32,7 @@ static int fail_connect(struct ctl_client *c, int error)
 	if (error == -ENOENT || error == -ECONNREFUSED)
 		return fail(c, error, "is tsnatd running? tried %s: %s", c->path, strerror(-error));
 	if (error == -EAGAIN)
-		return fail(c, -ETIMEDOUT, "tsnatd does not take connections at %s", c->path);
+		return fail(c, -ETIMEDOUT, "tsnatd does not accept connections at %s", c->path);
 	return fail(c, error, "cannot connect to %s: %s", c->path, strerror(-error));
 }
 
@@ -44,7 +44,7 @@ static int fail_closed(struct ctl_client *c)
 int ctl_open(struct ctl_client *c, const char *path, const sigset_t *wait_mask)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	/* bounds connect() and send() */
+	/* limits connect(), too: unix(7) */
 	struct timeval timeout = { .tv_sec = CTL_TIMEOUT_MS / 1000 };
 	int r;
 
@@ -91,7 +91,7 @@ static int send_call(struct ctl_client *c, const char *method, struct json_objec
 	if (more)
 		json_add_bool(call, "more", true);
 	text = json_object_to_json_string_length(call, JSON_C_TO_STRING_PLAIN, &length);
-	/* a call is far smaller than a socket's buffer: it is taken whole */
+	/* a call is far smaller than the socket's buffer, so send() takes it whole */
 	n = send(c->fd, text, length + 1, MSG_NOSIGNAL);
 	json_object_put(call);
 	return n == (ssize_t)length + 1 ? 0 : fail_closed(c);
@@ -142,7 +142,7 @@ static int read_some(struct ctl_client *c, int64_t deadline_ms)
 	return 0;
 }
 
-/* Wait for a whole message. Returns its length without the NUL. */
+/* Wait for a message. Returns its length without the NUL that ends it. */
 static ssize_t read_message(struct ctl_client *c)
 {
 	int64_t deadline_ms = monotonic_ms() + CTL_TIMEOUT_MS;
@@ -157,7 +157,7 @@ static ssize_t read_message(struct ctl_client *c)
 	return length;
 }
 
-/* LENGTH with the NUL, which tells the tokener that nothing follows. */
+/* LENGTH includes the NUL, which tells the tokener that nothing follows. */
 static struct json_object *parse(const char *text, size_t length)
 {
 	struct json_tokener *tokener = json_tokener_new();
@@ -171,7 +171,7 @@ static struct json_object *parse(const char *text, size_t length)
 	return o;
 }
 
-/* An error as answer; its reason is a parameter of that name, if it has one. */
+/* The answer is an error. Some errors have a parameter "reason". */
 static int fail_error(struct ctl_client *c, const char *error, struct json_object *parameters)
 {
 	const char *reason = parameters ? json_get_string(parameters, "reason") : NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The subcommands about the configuration: check, reload, and the rules that come of it. */
+/* ctl_config.c - the subcommands check, reload and rules. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "varlink/json_util.h"
 #include "base/util.h"
 
-/* A notice is not in the list of problems: that is empty for a valid configuration. */
+/* Notices are not added: the list of problems is empty when the configuration is valid. */
 static void add_problem(void *user, int level, const char *line)
 {
 	if (level == LOG_ERR)
@@ -31,7 +31,7 @@ static void print_lines(struct json_object *lines, const char *suffix)
 				suffix);
 }
 
-/* check: what tsnatd --check does, by the same code. The daemon is not asked. */
+/* check: the same code as tsnatd --check. The daemon need not run. */
 
 static int load(const char *file, struct json_object *problems)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The subcommand top: what changes, every few seconds. */
+/* ctl_top.c - the subcommand top: counters and destinations, redrawn every few seconds. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +13,10 @@
 #include "varlink/json_util.h"
 #include "base/util.h"
 
-#define DESTINATION_ROWS 8 /* that counters leave room for, with their heading and a blank line */
+/* Rows that are kept free for destinations, their heading and a blank line. */
+#define DESTINATION_ROWS 8
 
-/* What was fetched at one time. */
+/* The answers of one interval. */
 struct sample {
 	struct json_object *status, *statistics;
 	struct ctl_destinations destinations;
@@ -58,7 +59,7 @@ static int fetch_parts(const struct ctl_options *o, const struct screen *screen,
 	return screen->is_terminal ? ctl_fetch_destinations(c, &s->destinations) : 0;
 }
 
-/* A connection each time: the daemon may be restarted while we look. */
+/* Each sample has a connection of its own, because the daemon may be restarted meanwhile. */
 static int sample_fetch(const struct ctl_options *o, const struct screen *screen,
 			struct ctl_client *c, struct sample *ret)
 {
@@ -74,7 +75,7 @@ static int sample_fetch(const struct ctl_options *o, const struct screen *screen
 	return 0;
 }
 
-/* "-" for a gauge, the first time, and when the daemon was restarted. */
+/* The rate is unknown for a gauge, in the first sample, and after a restart of the daemon. */
 static void add_rate(struct table *t, const char *name, int64_t value, const struct sample *now,
 		     const struct sample *before)
 {
@@ -98,7 +99,7 @@ static void print_counters(FILE *f, const struct sample *now, const struct sampl
 	{
 		int64_t n = json_object_get_int64(value);
 
-		/* people look for what is going on */
+		/* zeros and rows beyond the screen only get in the way of people */
 		if (for_people && (!n || t.n_cells / t.n_columns == max))
 			continue;
 		table_add(&t, name);
@@ -163,7 +164,7 @@ static void show(const struct ctl_options *o, struct screen *screen, const struc
 	screen_draw(screen, text);
 }
 
-/* Returns 0, or -errno of the last look. */
+/* Returns 0, or -errno of the last sample. */
 static int watch(const struct ctl_options *o, struct screen *screen, struct ctl_client *client)
 {
 	struct sample now, before = { 0 };
@@ -178,7 +179,7 @@ static int watch(const struct ctl_options *o, struct screen *screen, struct ctl_
 		} else if (!screen->is_terminal || !before.statistics) {
 			break;
 		} else {
-			/* it was there, and may come back */
+			/* the daemon answered before: it may be restarting */
 			screen_draw(screen, client->problem);
 		}
 	} while (screen_wait(screen, o->interval_s));

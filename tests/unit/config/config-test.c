@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * config-test.c - the configuration file and the command line: what is taken, and what is said of
- * everything that is not.
+ * config-test.c - configuration file and command line: values that are accepted, and the line that
+ * is reported for each that is not.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -19,7 +19,7 @@
 #include "config/config.h"
 #include "core/decide.h"
 
-/* libconfig 1.5 loses the beginning of a string without end: 64 bytes for each file with one */
+/* libconfig 1.5 leaks 64 bytes for each file with a string that has no end. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
@@ -160,7 +160,7 @@ static void test_all_problems_in_one_go(void **state)
 		"8: state_dir: must be an absolute path\n");
 }
 
-/* libconfig keeps the low 32 bits: 4294967301 would be a hold of 5 s. */
+/* libconfig keeps the low 32 bits: without a check, 4294967301 would be a hold of 5 s. */
 static void test_numbers_beyond_32_bits(void **state)
 {
 	struct config c;
@@ -182,7 +182,7 @@ static void test_numbers_beyond_32_bits(void **state)
 	assert_true(c.mark_mask == UINT32_MAX);
 	assert_int_equal(parse(&c, &s, "mark_mask = 4294967295L;"), 0);
 	assert_true(c.mark_mask == UINT32_MAX);
-	/* what only looks like one */
+	/* digits in strings and comments are no numbers */
 	assert_int_equal(parse(&c, &s,
 			       "state_dir = \"/4294967301\"; # 4294967301\nruntime_dir = "
 			       "\"/a\\\"4294967301\";"),
@@ -222,8 +222,8 @@ static void test_what_is_not_a_configuration(void **state)
 }
 
 /*
- * Random bytes, and a good file with some of its bytes changed: an error, or a configuration; never
- * a crash.
+ * Random bytes, and a good file with some bytes changed, give an error or a configuration; they
+ * never crash the parser.
  */
 static void test_damaged_files(void **state)
 {
@@ -296,7 +296,7 @@ static void test_the_old_name_of_a_word(void **state)
 	assert_string_equal(s.text, "restart_gap: \"hold\" is now called \"wait\"\n");
 	assert_int_equal(s.notices, 1);
 
-	/* it does not make another problem less of one */
+	/* other problems in the same file are still refused */
 	assert_int_equal(parse(&c, &s, "restart_gap = \"hold\"; hold = 0;"), -EINVAL);
 	assert_int_equal(s.lines, 2);
 	assert_int_equal(s.notices, 1);
