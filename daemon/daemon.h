@@ -143,7 +143,7 @@ int daemon_apply_policy(struct daemon *d, bool active);
  */
 int daemon_reload(struct daemon *d, const struct reload_listener *listener);
 /* For config_load(). */
-void daemon_log_problem(void *user, const char *line);
+void daemon_log_config(void *user, int level, const char *line);
 
 /* daemon_gateway.c: answers to the varlink interface; USER is the struct daemon. */
 extern const struct gateway_source daemon_gateway_source;

@@ -44,9 +44,9 @@ int daemon_apply_policy(struct daemon *d, bool active)
 {
 	struct decide_settings set;
 
-	d->clock.scope = d->cfg.scope == CONFIG_SCOPE_TUPLE ? SCOPE_TUPLE : SCOPE_DESTINATION;
+	d->clock.scope = d->cfg.scope;
 	set = (struct decide_settings){
-		.policy = d->cfg.policy == CONFIG_UNIFY ? POLICY_UNIFY : POLICY_REPAIR,
+		.policy = d->cfg.policy,
 		.hold_ms = d->cfg.hold * 1000,
 		.clock = d->clock,
 	};

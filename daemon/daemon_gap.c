@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * daemon_gap.c - restart_gap = hold: SYNs between a daemon's end and the next one's start wait in
+ * daemon_gap.c - restart_gap = wait: SYNs between a daemon's end and the next one's start wait in
  * the queues, which the service manager keeps bound meanwhile.
  *
  * They must not wait for a daemon that does not come. From here the wait is bounded by a guardian,
@@ -45,7 +45,7 @@ void daemon_end_gap(struct daemon *d)
 
 void daemon_keep_queues(struct daemon *d)
 {
-	const bool wanted = d->cfg.restart_gap == CONFIG_GAP_HOLD && d->n_workers;
+	const bool wanted = d->cfg.restart_gap == CONFIG_GAP_WAIT && d->n_workers;
 	int r = 0;
 
 	if (wanted && !kept_queues_possible()) {

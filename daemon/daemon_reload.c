@@ -9,10 +9,10 @@
 #include "base/log.h"
 #include "base/util.h"
 
-void daemon_log_problem(void *user, const char *line)
+void daemon_log_config(void *user, int level, const char *line)
 {
 	(void)user;
-	log_err("%s", line);
+	log_msg(level, "%s", line);
 }
 
 /*
@@ -50,13 +50,13 @@ static void keep_what_needs_restart(struct config *new, const struct config *old
 	}
 }
 
-/* One line to the log, and to whoever asked for the reload. */
-static void report_invalid(void *user, const char *line)
+/* One line to the log, and a problem to whoever asked for the reload, too. */
+static void report_config(void *user, int level, const char *line)
 {
 	const struct reload_listener *listener = user;
 
-	log_err("%s", line);
-	if (listener)
+	log_msg(level, "%s", line);
+	if (listener && level == LOG_ERR)
 		listener->problem(listener->user, line);
 }
 
@@ -67,7 +67,7 @@ static int read_again(struct daemon *d, const struct reload_listener *listener)
 	const char *link, *error;
 	int r;
 
-	if (config_load(&new, &action, d->argc, d->argv, report_invalid, (void *)listener) < 0) {
+	if (config_load(&new, &action, d->argc, d->argv, report_config, (void *)listener) < 0) {
 		log_err("reload: the configuration is not valid; the old one stays");
 		return -EINVAL;
 	}

@@ -91,7 +91,7 @@ static int cleanup(const struct config *cfg)
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* What a daemon with restart_gap = hold left for a next one that does not come. */
+/* What a daemon with restart_gap = wait left for a next one that does not come. */
 static int remove_left_rules(const struct config *cfg)
 {
 	const struct datapath_config dp = daemon_datapath_config(cfg);
@@ -121,7 +121,7 @@ int main(int argc, char **argv)
 	struct config cfg;
 
 	log_open(LOG_INFO);
-	if (config_load(&cfg, &action, argc, argv, daemon_log_problem, NULL) < 0)
+	if (config_load(&cfg, &action, argc, argv, daemon_log_config, NULL) < 0)
 		return EXIT_USAGE;
 	log_set_level((int)cfg.log_level);
 	switch (action) {

@@ -39,15 +39,7 @@ int log_level_from_name(const char *name)
 	return -EINVAL;
 }
 
-const char *log_level_name(int level)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(level_names); i++)
-		if (level_names[i].level == level)
-			return level_names[i].name;
-	return "info";
-}
-
-/* One write, so that the lines of several threads stay whole. Nobody to tell when it fails. */
+/* One write, so that lines of several threads do not mix. A failure has nowhere to be reported. */
 static void write_line(int level, const char *text, size_t len)
 {
 	char head[8];
@@ -63,7 +55,7 @@ static void write_line(int level, const char *text, size_t len)
 		return;
 }
 
-/* A text of several lines, such as the verifier's, has a level on each. */
+/* Messages of libraries have several lines; the journal wants a level on each. */
 static void write_lines(int level, const char *text)
 {
 	while (*text) {
@@ -86,7 +78,7 @@ void log_vmsg(int level, const char *fmt, va_list ap)
 		return;
 	va_copy(again, ap);
 	n = vsnprintf(line, sizeof(line), fmt, ap);
-	/* without memory the beginning has to do */
+	/* without memory the text is cut to the size of line[] */
 	if (n >= (int)sizeof(line) && vasprintf(&text, fmt, again) < 0)
 		text = line;
 	va_end(again);

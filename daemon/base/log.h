@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * log.h - lines for the administrator, on standard error; with syslog levels where the journal
- * reads them.
+ * log.h - log lines for the administrator, on standard error. Where the journal reads standard
+ * error, each line begins with its syslog level.
  */
 #pragma once
 
@@ -13,8 +13,8 @@
 /* Show messages up to LEVEL (LOG_ERR ... LOG_DEBUG). */
 void log_open(int level);
 void log_set_level(int level);
-int log_level_from_name(const char *name); /* -EINVAL when there is no such level */
-const char *log_level_name(int level);
+/* Returns LOG_ERR ... LOG_DEBUG; -EINVAL: there is no level of that name. */
+int log_level_from_name(const char *name);
 
 void log_msg(int level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void log_vmsg(int level, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
@@ -26,8 +26,9 @@ void log_vmsg(int level, const char *fmt, va_list ap) __attribute__((format(prin
 #define log_debug(...) log_msg(LOG_DEBUG, __VA_ARGS__)
 
 /*
- * One per place that traffic can make talk: lets a few lines through each interval, then says how
- * many it held back.
+ * A limit for messages that traffic can cause; each place in the code has its own. It allows
+ * LOG_LIMIT_LINES lines in LOG_LIMIT_MS, counts the others, and reports their number with the first
+ * line of a later interval.
  */
 struct log_limit {
 	uint64_t since_ms;
@@ -36,4 +37,5 @@ struct log_limit {
 #define LOG_LIMIT_LINES 5
 #define LOG_LIMIT_MS 10000
 
+/* Whether the caller may log a line now. */
 bool log_limit_ok(struct log_limit *l, uint64_t now_ms);

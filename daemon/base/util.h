@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * util.h - ownership that is visible at the declaration, and the clock that the daemon's adapters
- * read.
- */
+/* util.h - cleanup attributes, which show ownership at the declaration; and the boot clock. */
 #pragma once
 
 #include <fcntl.h>
@@ -34,7 +31,7 @@ static inline void close_file(FILE **f)
 }
 #define _cleanup_fclose_ __attribute__((cleanup(close_file)))
 
-/* Hand the descriptor over: the cleanup finds nothing to close. */
+/* Pass ownership of the descriptor to the caller: its cleanup attribute closes nothing then. */
 static inline int take_fd(int *fd)
 {
 	int r = *fd;
@@ -43,10 +40,7 @@ static inline int take_fd(int *fd)
 	return r;
 }
 
-/*
- * For descriptors that libraries open; nothing is executed, this is for the guardian's sake and for
- * good measure.
- */
+/* For descriptors that libraries open without O_CLOEXEC. */
 static inline void fcntl_cloexec(int fd)
 {
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -61,12 +55,10 @@ static inline uint64_t boot_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* mnl_nlmsg_ok() takes a length beyond 2^31 for a negative one, and lets it pass. */
+/* mnl_nlmsg_ok() takes a length of 2^31 or more for a negative one, and accepts it. */
 #define nlmsg_fits(nlh, left) (mnl_nlmsg_ok(nlh, left) && (nlh)->nlmsg_len <= (uint32_t)(left))
 
-/*
- * Milliseconds of the boot clock, which goes on during suspend and is what the BPF programs read.
- */
+/* Milliseconds of the boot clock: it runs during suspend, and BPF programs can read it. */
 static inline uint64_t boot_ms(void)
 {
 	struct timespec t;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* config.c - the options: names, defaults, and what they may be set to. */
+/* config.c - the options: names, defaults and allowed values. */
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,33 +10,50 @@
 #include <syslog.h>
 
 #include "config_option.h"
+#include "core/decide.h"
+#include "core/tsclock.h"
 #include "core/wire.h"
 #include "base/log.h"
 #include "base/util.h"
 
-static const char *const policies[] = { "repair", "unify", NULL };
-static const char *const scopes[] = { "destination", "tuple", NULL };
-static const char *const datapaths[] = { "auto", "bpf", "queue", NULL };
-static const char *const decides[] = { "queue", "kernel", NULL };
-static const char *const rules[] = { "managed", "none", NULL };
-static const char *const gaps[] = { "bypass", "hold", NULL };
+static const char *const policies[] = { "repair", "unify" };
+static_assert(ARRAY_SIZE(policies) == POLICY_COUNT, "a word for each policy");
+
+static const char *const scopes[] = { "destination", "tuple" };
+static_assert(ARRAY_SIZE(scopes) == SCOPE_COUNT, "a word for each scope");
+
+static const char *const datapaths[] = { "auto", "bpf", "queue" };
+static_assert(ARRAY_SIZE(datapaths) == CONFIG_DATAPATH_COUNT, "a word for each datapath");
+
+static const char *const decides[] = { "queue", "kernel" };
+static_assert(ARRAY_SIZE(decides) == CONFIG_DECIDE_COUNT, "a word for each place of decision");
+
+static const char *const rules[] = { "managed", "none" };
+static_assert(ARRAY_SIZE(rules) == CONFIG_RULES_COUNT, "a word for each kind of rules");
+
+static const char *const gaps[] = { "bypass", "wait" };
+static_assert(ARRAY_SIZE(gaps) == CONFIG_GAP_COUNT, "a word for each kind of gap");
+/* "hold" became "wait": everywhere else, hold is the life of a record. */
+static const char *const old_gaps[] = { NULL, "hold" };
+static_assert(ARRAY_SIZE(old_gaps) == CONFIG_GAP_COUNT, "an old word or NULL for each kind of gap");
 
 #define AT(field) .offset = offsetof(struct config, field)
+#define WORDS(list) .words = list, .n_words = ARRAY_SIZE(list)
 
-const struct config_option config_options[CONFIG_OPTIONS] = {
+const struct config_option config_options[] = {
 	{ "interfaces", OPTION_INTERFACES, AT(interfaces), .file_only = true },
 	{ "external", OPTION_PREFIXES, AT(external), .file_only = true },
-	{ "policy", OPTION_CHOICE, AT(policy), .words = policies },
-	{ "scope", OPTION_CHOICE, AT(scope), .words = scopes },
-	{ "datapath", OPTION_CHOICE, AT(datapath), .words = datapaths },
-	{ "decide", OPTION_CHOICE, AT(decide), .words = decides },
+	{ "policy", OPTION_CHOICE, AT(policy), WORDS(policies) },
+	{ "scope", OPTION_CHOICE, AT(scope), WORDS(scopes) },
+	{ "datapath", OPTION_CHOICE, AT(datapath), WORDS(datapaths) },
+	{ "decide", OPTION_CHOICE, AT(decide), WORDS(decides) },
 	{ "state_dir", OPTION_PATH, AT(state_dir) },
 	{ "runtime_dir", OPTION_PATH, AT(runtime_dir) },
 	{ "pin_dir", OPTION_PATH, AT(pin_dir) },
-	{ "rules", OPTION_CHOICE, AT(rules), .words = rules },
+	{ "rules", OPTION_CHOICE, AT(rules), WORDS(rules) },
 	{ "queue_num", OPTION_NUMBER, AT(queue_num), .min = 0, .max = 65535 },
 	{ "queues", OPTION_NUMBER, AT(queues), .min = 0, .max = CONFIG_QUEUES_MAX },
-	{ "restart_gap", OPTION_CHOICE, AT(restart_gap), .words = gaps },
+	{ "restart_gap", OPTION_CHOICE, AT(restart_gap), WORDS(gaps), .old_words = old_gaps },
 	{ "hold", OPTION_NUMBER, AT(hold), .min = 1, .max = 86400 },
 	{ "records", OPTION_NUMBER, AT(records), .min = 1, .max = 1u << 26, .file_only = true },
 	{ "mark_mask", OPTION_NUMBER, AT(mark_mask), .min = 1, .max = UINT32_MAX,
@@ -43,17 +61,33 @@ const struct config_option config_options[CONFIG_OPTIONS] = {
 	{ "conntrack_events", OPTION_BOOL, AT(conntrack_events), .file_only = true },
 	{ "log_level", OPTION_LOG_LEVEL, AT(log_level) },
 };
+static_assert(ARRAY_SIZE(config_options) == CONFIG_OPTIONS, "CONFIG_OPTIONS counts them");
+
+static void report_line(const struct config_problems *p, int level, const char *fmt, va_list ap)
+{
+	char line[512];
+
+	vsnprintf(line, sizeof(line), fmt, ap);
+	p->report(p->user, level, line);
+}
 
 void config_problem(struct config_problems *p, const char *fmt, ...)
 {
-	char line[512];
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
+	report_line(p, LOG_ERR, fmt, ap);
 	va_end(ap);
-	p->report(p->user, line);
 	p->n++;
+}
+
+void config_notice(const struct config_problems *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	report_line(p, LOG_NOTICE, fmt, ap);
+	va_end(ap);
 }
 
 void config_defaults(struct config *c)
@@ -72,21 +106,36 @@ void config_defaults(struct config *c)
 	};
 }
 
-/* ---- values: each setter returns NULL, or why the value is refused ---- */
+/* Each setter returns NULL, or the reason why it refuses the value. */
+
+static bool is_old_word(const struct config_option *o, size_t i, const char *word)
+{
+	return o->old_words && o->old_words[i] && strcmp(o->old_words[i], word) == 0;
+}
+
+const char *config_new_word(const struct config_option *o, const char *word)
+{
+	if (o->kind != OPTION_CHOICE)
+		return NULL;
+	for (size_t i = 0; i < o->n_words; i++)
+		if (is_old_word(o, i, word))
+			return o->words[i];
+	return NULL;
+}
 
 static const char *set_choice(const struct config_option *o, uint32_t *to, const char *word)
 {
 	static _Thread_local char why[128];
 	int n;
 
-	for (uint32_t i = 0; o->words[i]; i++) {
-		if (strcmp(o->words[i], word) == 0) {
+	for (uint32_t i = 0; i < o->n_words; i++) {
+		if (strcmp(o->words[i], word) == 0 || is_old_word(o, i, word)) {
 			*to = i;
 			return NULL;
 		}
 	}
 	n = snprintf(why, sizeof(why), "must be one of:");
-	for (uint32_t i = 0; o->words[i]; i++)
+	for (uint32_t i = 0; i < o->n_words; i++)
 		n += snprintf(why + n, sizeof(why) - (size_t)n, " %s", o->words[i]);
 	return why;
 }
@@ -122,7 +171,7 @@ static const char *add_interface(struct config *c, const char *name)
 		if (!strcmp(c->interfaces[i], name))
 			return "is named twice";
 	if (c->n_interfaces == CONFIG_INTERFACES_MAX)
-		return "are more than 64 interfaces";
+		return "is one interface too many: there can be 64";
 	strcpy(c->interfaces[c->n_interfaces++], name);
 	return NULL;
 }
@@ -153,7 +202,7 @@ static const char *add_prefix(struct config *c, const char *text)
 		return "has an impossible prefix length";
 	p.len = (uint8_t)(128 - max + bits);
 	if (c->n_external == CONFIG_EXTERNAL_MAX)
-		return "are more than 64 prefixes";
+		return "is one prefix too many: there can be 64";
 	c->external[c->n_external++] = p;
 	return NULL;
 }
@@ -190,7 +239,8 @@ const char *config_set_word(struct config *c, const struct config_option *o, con
 	case OPTION_LOG_LEVEL:
 		return set_log_level(to, word);
 	case OPTION_BOOL:
-		break; /* never a word */
+		/* true and false are not words in libconfig */
+		break;
 	}
 	return "cannot be set";
 }

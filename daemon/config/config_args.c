@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* config_args.c - the command line, over the file, over the defaults. */
+/* config_args.c - the command line, which overrides the file. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -82,10 +82,11 @@ static void read_arguments(struct arguments *a, int argc, char **argv, struct co
 static void apply_arguments(struct config *c, const struct arguments *a, struct config_problems *p)
 {
 	const struct config_option *interfaces = config_find_option("interfaces");
-	const char *why;
+	const char *why, *new_word;
 
+	/* -i replaces the list of the file */
 	if (a->n_interfaces)
-		c->n_interfaces = 0; /* named on the command line: those and no others */
+		c->n_interfaces = 0;
 	for (size_t i = 0; i < a->n_interfaces; i++) {
 		why = config_set_word(c, interfaces, a->interfaces[i]);
 		if (why)
@@ -97,16 +98,20 @@ static void apply_arguments(struct config *c, const struct arguments *a, struct 
 		why = config_set_word(c, &config_options[i], a->values[i]);
 		if (why)
 			config_problem(p, "%s: %s: %s", config_options[i].name, a->values[i], why);
+		new_word = config_new_word(&config_options[i], a->values[i]);
+		if (new_word)
+			config_notice(p, "%s: \"%s\" is now called \"%s\"", config_options[i].name,
+				      a->values[i], new_word);
 	}
 }
 
-/* What is right on its own but not together. */
+/* Options that exclude each other, though each value is allowed. */
 static void check_together(const struct config *c, struct config_problems *p)
 {
-	const uint32_t kinds =
-		c->datapath == CONFIG_DATAPATH_BPF ? 1 : 3; /* SYNs, segments out, segments in */
-
-	const uint32_t queues = c->queues ? c->queues : 1; /* as many as there is room for */
+	/* SYNs; with the datapath queue also segments out and segments in */
+	const uint32_t kinds = c->datapath == CONFIG_DATAPATH_BPF ? 1 : 3;
+	/* 0 queues: the daemon takes as many as there are numbers left */
+	const uint32_t queues = c->queues ? c->queues : 1;
 
 	if (c->queue_num + kinds * queues > 65536)
 		config_problem(p, "queues: %u queues from number %u end beyond 65535",
@@ -115,13 +120,25 @@ static void check_together(const struct config *c, struct config_problems *p)
 		config_problem(p, "decide: \"kernel\" needs the bpf datapath");
 }
 
+static int load_file(struct config *c, const char *named, struct config_problems *p)
+{
+	const char *path = named ? named : CONFIG_DEFAULT_FILE;
+	int r = config_parse_file(c, path, p->report, p->user);
+
+	if (r == -ENOENT && !named)
+		return 0;
+	if (r < 0 && r != -EINVAL)
+		config_problem(p, "%s: %s", path, strerror(-r));
+	return r;
+}
+
 int config_load(struct config *ret, enum config_action *ret_action, int argc, char **argv,
 		config_report_fn *report, void *user)
 {
 	struct config_problems p = { .report = report, .user = user };
 	struct arguments a = { 0 };
 	struct config c;
-	int r = 0;
+	int r;
 
 	config_defaults(&c);
 	read_arguments(&a, argc, argv, &p);
@@ -130,11 +147,7 @@ int config_load(struct config *ret, enum config_action *ret_action, int argc, ch
 		*ret = c;
 		return 0;
 	}
-	r = config_parse_file(&c, a.file ? a.file : CONFIG_DEFAULT_FILE, report, user);
-	if (r == -ENOENT && !a.file)
-		r = 0;
-	else if (r < 0 && r != -EINVAL)
-		config_problem(&p, "%s: %s", a.file ? a.file : CONFIG_DEFAULT_FILE, strerror(-r));
+	r = load_file(&c, a.file, &p);
 	apply_arguments(&c, &a, &p);
 	check_together(&c, &p);
 	if (r < 0 || p.n)
@@ -144,39 +157,41 @@ int config_load(struct config *ret, enum config_action *ret_action, int argc, ch
 	return 0;
 }
 
+/* clang-format would join the lines. */
+/* clang-format off */
 void config_usage(void)
 {
 	puts("usage: tsnatd [OPTION]...\n"
-	     "NAT for TCP timestamps: every reuse of a translated connection looks monotonic to "
-	     "the server.\n\n"
-	     "  -c, --config FILE              configuration (default " CONFIG_DEFAULT_FILE
-	     ", if it is there)\n"
-	     "  -i, --interface IFACE          an outgoing interface; may be repeated (default: "
-	     "those of the default routes)\n"
-	     "      --policy repair|unify      shift only what would be refused, or give each "
-	     "destination one clock\n"
-	     "      --scope destination|tuple  what has a clock of its own under \"unify\"\n"
-	     "      --datapath auto|bpf|queue  what applies shifts to packets\n"
+	     "NAT for TCP timestamps: when a translated connection reuses the addresses and ports of\n"
+	     "an earlier one, the server still sees timestamps that only grow.\n\n"
+	     "  -c, --config FILE              configuration file (default:\n"
+	     "                                 " CONFIG_DEFAULT_FILE ", if it exists)\n"
+	     "  -i, --interface IFACE          an outgoing interface; may be repeated\n"
+	     "                                 (default: the interfaces of the default routes)\n"
+	     "      --policy repair|unify      shift only connections that the server would refuse,\n"
+	     "                                 or give each destination one clock\n"
+	     "      --scope destination|tuple  with \"unify\": one clock per destination or per tuple\n"
+	     "      --datapath auto|bpf|queue  how shifts are applied to packets\n"
 	     "      --decide queue|kernel      where SYNs are decided first\n"
-	     "      --rules managed|none       install nft rules, or leave them to you (see "
-	     "conf/tsnatd.nft)\n"
-	     "      --queue-num N              the first netfilter queue (default 5150)\n"
-	     "      --queues N                 how many queues, two threads each (default 0: one "
-	     "for each processor)\n"
-	     "      --restart-gap bypass|hold  SYNs during a restart pass undecided, or wait; "
-	     "needs systemd\n"
-	     "      --hold SECONDS             how long a record outlives its last packet (default "
-	     "300)\n"
-	     "      --state-dir DIR            (default /var/lib/tsnatd)\n"
-	     "      --runtime-dir DIR          (default /run/tsnatd)\n"
-	     "      --pin-dir DIR              on a bpffs (default /sys/fs/bpf/tsnatd)\n"
-	     "      --log-level LEVEL          error, warning, notice, info, debug\n"
+	     "      --rules managed|none       install nft rules, or leave them to the administrator\n"
+	     "                                 (see conf/tsnatd.nft)\n"
+	     "      --queue-num N              number of the first netfilter queue (default: 5150)\n"
+	     "      --queues N                 number of queues, with two threads each\n"
+	     "                                 (default: 0, one per processor)\n"
+	     "      --restart-gap bypass|wait  SYNs pass undecided during a restart, or wait for the\n"
+	     "                                 next start; waiting needs systemd\n"
+	     "      --hold SECONDS             how long a record outlives its last packet\n"
+	     "                                 (default: 300)\n"
+	     "      --state-dir DIR            (default: /var/lib/tsnatd)\n"
+	     "      --runtime-dir DIR          (default: /run/tsnatd)\n"
+	     "      --pin-dir DIR              on a bpffs (default: /sys/fs/bpf/tsnatd)\n"
+	     "      --log-level LEVEL          error, warning, notice, info or debug\n"
 	     "      --check                    validate the configuration and exit\n"
-	     "      --cleanup                  remove this instance's rules, filters and pins, and "
-	     "exit\n"
-	     "      --remove-rules             remove this instance's rules, as a stop does, and "
-	     "exit\n"
+	     "      --cleanup                  remove the rules, filters and pins of this instance\n"
+	     "                                 and exit\n"
+	     "      --remove-rules             remove the rules of this instance and exit\n"
 	     "      --version, --help\n\n"
-	     "Exit codes: 0 stopped, 1 failure, 2 usage or configuration,\n"
-	     "3 what it needs is missing or taken.");
+	     "Exit codes: 0 success, 1 failure, 2 wrong usage or configuration, 3 a permission,\n"
+	     "a kernel feature or a resource is missing or in use.");
 }
+/* clang-format on */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* config_file.c - the configuration file, read by libconfig and config_scan.c. */
+/* config_file.c - reads the configuration file with libconfig and config_scan.c. */
 #include <errno.h>
 #include <libconfig.h>
 #include <stdio.h>
@@ -26,10 +26,7 @@ static void read_list(struct config *c, const struct config_option *o, config_se
 	}
 }
 
-/*
- * libconfig has signed numbers of 32 bits, and for a hexadecimal one of 8 digits that is a bit
- * pattern.
- */
+/* libconfig stores numbers as signed 32 bits: 0xffffffff comes back as -1. */
 static long long number_of(config_setting_t *s)
 {
 	long long n = config_setting_get_int64(s);
@@ -40,41 +37,59 @@ static long long number_of(config_setting_t *s)
 	return n;
 }
 
+static const char *set_value(struct config *c, const struct config_option *o, config_setting_t *s)
+{
+	uint32_t *to = (uint32_t *)((char *)c + o->offset);
+	const int type = config_setting_type(s);
+
+	switch (o->kind) {
+	case OPTION_NUMBER:
+		if (type != CONFIG_TYPE_INT && type != CONFIG_TYPE_INT64)
+			return "must be a number";
+		return config_set_number(o, to, number_of(s));
+	case OPTION_BOOL:
+		if (type != CONFIG_TYPE_BOOL)
+			return "must be true or false";
+		*to = (uint32_t)config_setting_get_bool(s);
+		return NULL;
+	case OPTION_CHOICE:
+	case OPTION_PATH:
+	case OPTION_LOG_LEVEL:
+		if (type != CONFIG_TYPE_STRING)
+			return "must be a string in quotes";
+		return config_set_word(c, o, config_setting_get_string(s));
+	case OPTION_INTERFACES:
+	case OPTION_PREFIXES:
+		if (type != CONFIG_TYPE_ARRAY && type != CONFIG_TYPE_LIST)
+			return "must be a list: [ \"...\", \"...\" ]";
+		return NULL;
+	}
+	return "cannot be set";
+}
+
 static void read_setting(struct config *c, config_setting_t *s, const char *path,
 			 struct config_problems *p)
 {
 	const struct config_option *o = config_find_option(config_setting_name(s));
-	int line = config_setting_source_line(s), type = config_setting_type(s);
-	const char *why = NULL;
+	const char *why, *word = config_setting_get_string(s), *new_word;
+	const int line = config_setting_source_line(s);
 
 	if (!o) {
 		config_problem(p, "%s:%d: %s: there is no such option", path, line,
 			       config_setting_name(s));
 		return;
 	}
-	if (o->kind == OPTION_INTERFACES || o->kind == OPTION_PREFIXES) {
-		if (type != CONFIG_TYPE_ARRAY && type != CONFIG_TYPE_LIST)
-			why = "must be a list: [ \"...\", \"...\" ]";
-		else
-			read_list(c, o, s, path, p);
-	} else if (o->kind == OPTION_NUMBER) {
-		if (type != CONFIG_TYPE_INT && type != CONFIG_TYPE_INT64)
-			why = "must be a number";
-		else
-			why = config_set_number(o, (uint32_t *)((char *)c + o->offset),
-						number_of(s));
-	} else if (o->kind == OPTION_BOOL) {
-		if (type != CONFIG_TYPE_BOOL)
-			why = "must be true or false";
-		else
-			*(uint32_t *)((char *)c + o->offset) = (uint32_t)config_setting_get_bool(s);
-	} else if (type != CONFIG_TYPE_STRING) {
-		why = "must be a string in quotes";
-	} else {
-		why = config_set_word(c, o, config_setting_get_string(s));
-	}
-	if (why)
+	why = set_value(c, o, s);
+	if (why) {
 		config_problem(p, "%s:%d: %s: %s", path, line, o->name, why);
+		return;
+	}
+	if (o->kind == OPTION_INTERFACES || o->kind == OPTION_PREFIXES)
+		read_list(c, o, s, path, p);
+	new_word = word ? config_new_word(o, word) : NULL;
+	if (new_word)
+		config_notice(p, "%s:%d: %s: \"%s\" is now called \"%s\"", path, line, o->name,
+			      word, new_word);
 }
 
 struct file_problems {
@@ -90,14 +105,14 @@ static void on_scan(void *user, int line, const char *key, const char *why)
 }
 
 /*
- * The file's text, for the caller to free. Returns 0 or -errno; -EFBIG for what cannot be a
- * configuration file.
+ * Read the whole file; the caller frees the text. -EFBIG, and -EINVAL for a zero byte: the file
+ * cannot be a configuration.
  */
 static int read_file(const char *path, char **ret)
 {
 	_cleanup_fclose_ FILE *f = fopen(path, "re");
+	_cleanup_free_ char *text = NULL;
 	size_t n;
-	char *text;
 
 	if (!f)
 		return -errno;
@@ -105,40 +120,49 @@ static int read_file(const char *path, char **ret)
 	if (!text)
 		return -ENOMEM;
 	n = fread(text, 1, CONFIG_FILE_MAX + 1, f);
-	if (ferror(f) || n > CONFIG_FILE_MAX || memchr(text, 0, n)) {
-		int r = ferror(f) ? -errno : n > CONFIG_FILE_MAX ? -EFBIG : -EINVAL;
-
-		free(text);
-		return r;
-	}
+	if (ferror(f))
+		return -errno;
+	if (n > CONFIG_FILE_MAX)
+		return -EFBIG;
+	if (memchr(text, 0, n))
+		return -EINVAL;
 	*ret = text;
+	text = NULL;
 	return 0;
+}
+
+static void read_settings(struct config *c, const char *text, const char *path,
+			  struct config_problems *p)
+{
+	config_setting_t *root;
+	config_t file;
+
+	config_init(&file);
+	if (config_read_string(&file, text) != CONFIG_TRUE) {
+		config_problem(p, "%s:%d: %s", path, config_error_line(&file),
+			       config_error_text(&file));
+		config_destroy(&file);
+		return;
+	}
+	root = config_root_setting(&file);
+	for (int i = 0; i < config_setting_length(root); i++)
+		read_setting(c, config_setting_get_elem(root, (unsigned int)i), path, p);
+	config_destroy(&file);
 }
 
 int config_parse_file(struct config *c, const char *path, config_report_fn *report, void *user)
 {
 	struct config_problems p = { .report = report, .user = user };
 	struct config new = *c;
-	config_t file;
-	char *text = NULL;
+	_cleanup_free_ char *text = NULL;
 	int r = read_file(path, &text);
 
+	if (r == -EINVAL)
+		config_problem(&p, "%s: is not a text file: it has a zero byte", path);
 	if (r < 0)
 		return r;
 	config_scan(text, on_scan, &(struct file_problems){ .problems = &p, .path = path });
-	config_init(&file);
-	if (config_read_string(&file, text) != CONFIG_TRUE) {
-		config_problem(&p, "%s:%d: %s", path, config_error_line(&file),
-			       config_error_text(&file));
-	} else {
-		config_setting_t *root = config_root_setting(&file);
-
-		for (int i = 0; i < config_setting_length(root); i++)
-			read_setting(&new, config_setting_get_elem(root, (unsigned int)i), path,
-				     &p);
-	}
-	config_destroy(&file);
-	free(text);
+	read_settings(&new, text, path, &p);
 	if (p.n)
 		return -EINVAL;
 	*c = new;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* config_scan.c - a scanner for libconfig's syntax that knows tokens and depth, no grammar. */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -16,10 +17,10 @@ struct scan {
 	config_scan_fn *found;
 	void *user;
 	int line, depth;
-	char keys[KEYS_MAX][KEY_SIZE]; /* of the top level */
+	char keys[KEYS_MAX][KEY_SIZE]; /* settings of the top level so far */
 	size_t n_keys;
-	char key[KEY_SIZE]; /* the present one */
-	char *duplicate;    /* where a setting begins that is there for the second time */
+	char key[KEY_SIZE]; /* the present setting */
+	char *duplicate;    /* the beginning of a setting that was there before, or NULL */
 };
 
 static const char *skip_string(struct scan *s, const char *p)
@@ -32,7 +33,7 @@ static const char *skip_string(struct scan *s, const char *p)
 	return *p ? p + 1 : p;
 }
 
-/* Behind the comment that begins at P, or P. */
+/* The end of the comment that begins at P; P if none begins there. */
 static const char *skip_comment(struct scan *s, const char *p)
 {
 	const int line = s->line;
@@ -78,11 +79,11 @@ static void on_key(struct scan *s, char *p, size_t len)
 	s->key[len] = '\0';
 	for (size_t i = 0; i < s->n_keys; i++)
 		if (!strcmp(s->keys[i], s->key)) {
-			s->found(s->user, s->line, s->key, "is there twice");
+			s->found(s->user, s->line, s->key, "is set twice");
 			s->duplicate = p;
 			return;
 		}
-	/* more names than there are options: libconfig tells of the rest */
+	/* more settings than there are options: the file will be refused for the unknown ones */
 	if (s->n_keys < KEYS_MAX)
 		strcpy(s->keys[s->n_keys++], s->key);
 }
@@ -111,7 +112,7 @@ static char *scan_number(struct scan *s, char *p)
 	if (*end != '.' && *end != 'e' && *end != 'E' && *end != 'L' &&
 	    (errno || n > (hex ? UINT_MAX : INT_MAX)))
 		s->found(s->user, s->line, s->key, "does not fit 32 bits");
-	/* the rest of a fraction, or of what libconfig will not take */
+	/* skip the rest of a fraction, or of a word that libconfig will refuse */
 	while (isalnum((unsigned char)*end) || *end == '.')
 		end++;
 	return end;

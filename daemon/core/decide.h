@@ -16,6 +16,7 @@
 enum policy {
 	POLICY_REPAIR,
 	POLICY_UNIFY,
+	POLICY_COUNT,
 };
 
 /* What decisions depend on besides records: the administrator chose it, and may change it. */

@@ -15,6 +15,7 @@
 enum scope {
 	SCOPE_DESTINATION,
 	SCOPE_TUPLE,
+	SCOPE_COUNT,
 };
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ctl.h - tsnatctl's subcommands. Each returns an exit status and has told the user why it is not
- * 0.
+ * ctl.h - tsnatctl's subcommands, and functions that they share. A subcommand returns the exit
+ * status, and prints the reason itself when that is not 0.
  */
 #pragma once
 
@@ -14,13 +14,13 @@
 struct ctl_options {
 	const char *socket;
 	bool json;
-	bool all;     /* connections that are over, too */
-	bool aligned; /* for people: standard output is a terminal */
+	bool all;     /* connections: list closed ones, too */
+	bool aligned; /* standard output is a terminal: align columns, print headings */
 	unsigned int interval_s;
-	const char *file; /* an argument, or NULL */
+	const char *file; /* check: the argument, or NULL */
 };
 
-/* What is not valid is the user's to mend: wrong usage, or a wrong configuration. */
+/* Exit status for wrong usage and for a configuration that is not valid. */
 #define CTL_EXIT_INVALID 2
 
 int ctl_status(const struct ctl_options *o);
@@ -33,27 +33,27 @@ int ctl_check(const struct ctl_options *o);
 int ctl_reload(const struct ctl_options *o);
 int ctl_rules(const struct ctl_options *o);
 
-/* Tell the client's problem. Returns EXIT_FAILURE. */
+/* Print the client's problem. Returns EXIT_FAILURE. */
 int ctl_failed(const struct ctl_client *c);
 
-/* Connect and call one method with one answer. Returns 0, or -errno after telling. */
+/* Connect and call a method that has one answer. Returns 0, or -errno after printing why. */
 int ctl_get(const struct ctl_options *o, const char *method, struct json_object **ret);
 
-/* One line. */
+/* Print O as one line. */
 void ctl_print_json(struct json_object *o);
 
-/* ctl_lists.c's, for whoever shows destinations. */
+/* Destinations, for the subcommands destinations and top (ctl_lists.c). */
 struct ctl_destination {
 	char *endpoint;
 	int64_t records, shifted, refused;
 };
 struct ctl_destinations {
-	struct ctl_destination *list; /* the one with most records first */
+	struct ctl_destination *list; /* sorted by records, most first */
 	size_t n, capacity;
-	bool truncated;
+	bool truncated; /* there are more than the daemon lists */
 };
-/* Returns 0 or -errno, and the client knows why. */
+/* Returns 0, or -errno with the reason in the client's problem. */
 int ctl_fetch_destinations(struct ctl_client *c, struct ctl_destinations *ret);
 void ctl_free_destinations(struct ctl_destinations *d);
-/* A table of the first MAX destinations. */
+/* Print a table of the first MAX destinations. */
 void ctl_print_destinations(const struct ctl_destinations *d, size_t max, FILE *f, bool aligned);

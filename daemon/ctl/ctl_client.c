@@ -32,7 +32,7 @@ static int fail_connect(struct ctl_client *c, int error)
 	if (error == -ENOENT || error == -ECONNREFUSED)
 		return fail(c, error, "is tsnatd running? tried %s: %s", c->path, strerror(-error));
 	if (error == -EAGAIN)
-		return fail(c, -ETIMEDOUT, "tsnatd does not take connections at %s", c->path);
+		return fail(c, -ETIMEDOUT, "tsnatd does not accept connections at %s", c->path);
 	return fail(c, error, "cannot connect to %s: %s", c->path, strerror(-error));
 }
 
@@ -44,7 +44,7 @@ static int fail_closed(struct ctl_client *c)
 int ctl_open(struct ctl_client *c, const char *path, const sigset_t *wait_mask)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	/* bounds connect() and send() */
+	/* limits connect(), too: unix(7) */
 	struct timeval timeout = { .tv_sec = CTL_TIMEOUT_MS / 1000 };
 	int r;
 
@@ -76,7 +76,9 @@ void ctl_close(struct ctl_client *c)
 	c->error_parameters = NULL;
 }
 
-int ctl_send(struct ctl_client *c, const char *method, struct json_object *parameters, bool more)
+/* Takes over PARAMETERS, which may be NULL. */
+static int send_call(struct ctl_client *c, const char *method, struct json_object *parameters,
+		     bool more)
 {
 	struct json_object *call = json_object_new_object();
 	const char *text;
@@ -89,7 +91,7 @@ int ctl_send(struct ctl_client *c, const char *method, struct json_object *param
 	if (more)
 		json_add_bool(call, "more", true);
 	text = json_object_to_json_string_length(call, JSON_C_TO_STRING_PLAIN, &length);
-	/* a call is far smaller than a socket's buffer: it is taken whole */
+	/* a call is far smaller than the socket's buffer, so send() takes it whole */
 	n = send(c->fd, text, length + 1, MSG_NOSIGNAL);
 	json_object_put(call);
 	return n == (ssize_t)length + 1 ? 0 : fail_closed(c);
@@ -140,7 +142,7 @@ static int read_some(struct ctl_client *c, int64_t deadline_ms)
 	return 0;
 }
 
-/* Wait for a whole message. Returns its length without the NUL. */
+/* Wait for a message. Returns its length without the NUL that ends it. */
 static ssize_t read_message(struct ctl_client *c)
 {
 	int64_t deadline_ms = monotonic_ms() + CTL_TIMEOUT_MS;
@@ -155,7 +157,7 @@ static ssize_t read_message(struct ctl_client *c)
 	return length;
 }
 
-/* LENGTH with the NUL, which tells the tokener that nothing follows. */
+/* LENGTH includes the NUL, which tells the tokener that nothing follows. */
 static struct json_object *parse(const char *text, size_t length)
 {
 	struct json_tokener *tokener = json_tokener_new();
@@ -169,7 +171,7 @@ static struct json_object *parse(const char *text, size_t length)
 	return o;
 }
 
-/* An error as answer; its reason is a parameter of that name, if it has one. */
+/* The answer is an error. Some errors have a parameter "reason". */
 static int fail_error(struct ctl_client *c, const char *error, struct json_object *parameters)
 {
 	const char *reason = parameters ? json_get_string(parameters, "reason") : NULL;
@@ -199,7 +201,8 @@ static int take_answer(struct ctl_client *c, struct json_object *message, struct
 	return json_object_get_boolean(json_object_object_get(message, "continues"));
 }
 
-int ctl_receive(struct ctl_client *c, struct json_object **ret)
+/* Returns 1 when more answers follow. -EREMOTEIO: the answer is an error. */
+static int receive_answer(struct ctl_client *c, struct json_object **ret)
 {
 	struct json_object *message;
 	ssize_t length = read_message(c);
@@ -216,23 +219,31 @@ int ctl_receive(struct ctl_client *c, struct json_object **ret)
 
 int ctl_call(struct ctl_client *c, const char *method, struct json_object **ret)
 {
-	int r = ctl_send(c, method, NULL, false);
+	int r = send_call(c, method, NULL, false);
 
 	if (r < 0)
 		return r;
-	r = ctl_receive(c, ret);
+	r = receive_answer(c, ret);
 	return r < 0 ? r : 0;
+}
+
+int ctl_open_and_call(struct ctl_client *c, const char *path, const char *method,
+		      struct json_object **ret)
+{
+	int r = ctl_open(c, path, NULL);
+
+	return r < 0 ? r : ctl_call(c, method, ret);
 }
 
 int ctl_call_more(struct ctl_client *c, const char *method, struct json_object *parameters,
 		  int (*fn)(void *user, struct json_object *answer), void *user)
 {
-	int r = ctl_send(c, method, parameters, true), more = 1;
+	int r = send_call(c, method, parameters, true), more = 1;
 
 	while (r == 0 && more) {
 		struct json_object *answer;
 
-		more = ctl_receive(c, &answer);
+		more = receive_answer(c, &answer);
 		if (more < 0)
 			return more;
 		r = fn(user, answer);

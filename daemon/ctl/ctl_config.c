@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The subcommands about the configuration: check, reload, and the rules that come of it. */
+/* ctl_config.c - the subcommands check, reload and rules. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #include "config/config.h"
@@ -12,9 +13,13 @@
 #include "varlink/json_util.h"
 #include "base/util.h"
 
-static void add_problem(void *user, const char *line)
+/* Notices are not added: the list of problems is empty when the configuration is valid. */
+static void add_problem(void *user, int level, const char *line)
 {
-	json_object_array_add(user, json_object_new_string(line));
+	if (level == LOG_ERR)
+		json_object_array_add(user, json_object_new_string(line));
+	else
+		fprintf(stderr, "tsnatctl: %s\n", line);
 }
 
 static void print_lines(struct json_object *lines, const char *suffix)
@@ -26,7 +31,7 @@ static void print_lines(struct json_object *lines, const char *suffix)
 				suffix);
 }
 
-/* check: what tsnatd --check does, by the same code. The daemon is not asked. */
+/* check: the same code as tsnatd --check. The daemon need not run. */
 
 static int load(const char *file, struct json_object *problems)
 {
@@ -79,22 +84,18 @@ static int reload_failed(const struct ctl_options *o, const struct ctl_client *c
 
 int ctl_reload(const struct ctl_options *o)
 {
-	struct json_object *answer = NULL;
-	struct ctl_client client;
-	int r = ctl_open(&client, o->socket, NULL), status = EXIT_SUCCESS;
+	_cleanup_ctl_close_ struct ctl_client client = { .fd = -1 };
+	struct json_object *answer;
 
-	if (r >= 0)
-		r = ctl_call(&client, GATEWAY_INTERFACE ".Reload", &answer);
-	if (r < 0)
-		status = reload_failed(o, &client);
-	else if (o->json)
+	if (ctl_open_and_call(&client, o->socket, GATEWAY_INTERFACE ".Reload", &answer) < 0)
+		return reload_failed(o, &client);
+	if (o->json)
 		ctl_print_json(answer);
 	else
 		print_lines(json_object_object_get(answer, "needs_restart"),
 			    " changes with a restart only");
 	json_object_put(answer);
-	ctl_close(&client);
-	return status;
+	return EXIT_SUCCESS;
 }
 
 /* rules */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The subcommands connections and destinations. */
+/* ctl_lists.c - the subcommands connections and destinations. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +11,12 @@
 #include "base/util.h"
 
 /*
- * A list is read to its end before a line of it is printed: the daemon need not wait for a pager,
- * and what is printed is whole.
+ * Lists are read to their end before the first line is printed. So the daemon does not wait for a
+ * pager, and an error in between prints no part of a list.
  */
 struct list {
-	const char *field;		/* of the answers */
-	struct json_object *parameters; /* of the call, which takes it over; or NULL */
+	const char *field;		/* with the rows, in each answer */
+	struct json_object *parameters; /* of the call, which takes them over; or NULL */
 	void (*add)(void *user, struct json_object *row);
 	void *user;
 	bool truncated;
@@ -35,25 +35,31 @@ static int take_rows(void *user, struct json_object *answer)
 	return 0;
 }
 
-static void tell_truncated(const char *what, bool truncated)
+static void print_truncated(const char *rows, bool truncated)
 {
 	if (truncated)
-		fprintf(stderr, "tsnatctl: there are more %s than can be listed\n", what);
+		fprintf(stderr, "tsnatctl: there are more %s than can be listed\n", rows);
 }
 
-/* Connect, list, disconnect. */
+static int open_and_list(struct ctl_client *c, const char *path, const char *method, struct list *l)
+{
+	int r = ctl_open(c, path, NULL);
+
+	if (r < 0) {
+		json_object_put(l->parameters);
+		return r;
+	}
+	return ctl_call_more(c, method, l->parameters, take_rows, l);
+}
+
+/* Returns 0, or -errno after printing why. */
 static int run_list(const struct ctl_options *o, const char *method, struct list *l)
 {
-	struct ctl_client client;
-	int r = ctl_open(&client, o->socket, NULL);
+	_cleanup_ctl_close_ struct ctl_client client = { .fd = -1 };
+	int r = open_and_list(&client, o->socket, method, l);
 
-	if (r >= 0)
-		r = ctl_call_more(&client, method, l->parameters, take_rows, l);
-	else
-		json_object_put(l->parameters);
 	if (r < 0)
 		ctl_failed(&client);
-	ctl_close(&client);
 	return r;
 }
 
@@ -74,7 +80,7 @@ static void add_json(void *user, struct json_object *row)
 	rows->separator = ",\n";
 }
 
-/* One object, with a line for each row. */
+/* Print one object, with a line for each row. */
 static int list_json(const struct ctl_options *o, const char *method, const char *field,
 		     struct json_object *parameters)
 {
@@ -116,7 +122,7 @@ static void add_state(struct table *t, struct json_object *row)
 	const char *state = json_get_string(row, "state");
 	char *copy = check_memory(strdup(state ? state : "-"));
 
-	/* varlink's names have no hyphen */
+	/* varlink's names cannot have a hyphen */
 	for (char *p = copy; *p; p++)
 		if (*p == '_')
 			*p = '-';
@@ -140,7 +146,7 @@ static void add_connection(void *user, struct json_object *row)
 	table_add_number(t, json_get_number(row, "idle_ms"));
 }
 
-/* Most records are of connections that are over: they come when asked for. */
+/* Without --all, the daemon leaves out closed connections, which are most of the records. */
 static struct json_object *connections_parameters(const struct ctl_options *o)
 {
 	struct json_object *parameters = o->all ? json_object_new_object() : NULL;
@@ -154,20 +160,20 @@ int ctl_connections(const struct ctl_options *o)
 {
 	struct table t;
 	struct list l = { .field = "connections", .add = add_connection, .user = &t };
-	int r;
 
 	if (o->json)
 		return list_json(o, GATEWAY_INTERFACE ".ListConnections", "connections",
 				 connections_parameters(o));
 	l.parameters = connections_parameters(o);
 	table_init(&t, connection_columns, ARRAY_SIZE(connection_columns));
-	r = run_list(o, GATEWAY_INTERFACE ".ListConnections", &l);
-	if (r >= 0) {
-		table_print(&t, stdout, o->aligned);
-		tell_truncated("connections", l.truncated);
+	if (run_list(o, GATEWAY_INTERFACE ".ListConnections", &l) < 0) {
+		table_free(&t);
+		return EXIT_FAILURE;
 	}
+	table_print(&t, stdout, o->aligned);
+	print_truncated("connections", l.truncated);
 	table_free(&t);
-	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	return EXIT_SUCCESS;
 }
 
 /* Destinations */
@@ -248,20 +254,15 @@ void ctl_print_destinations(const struct ctl_destinations *d, size_t max, FILE *
 
 int ctl_destinations(const struct ctl_options *o)
 {
+	_cleanup_ctl_close_ struct ctl_client client = { .fd = -1 };
 	struct ctl_destinations d;
-	struct ctl_client client;
-	int r;
 
 	if (o->json)
 		return list_json(o, GATEWAY_INTERFACE ".ListDestinations", "destinations", NULL);
-	r = ctl_open(&client, o->socket, NULL);
-	if (r >= 0)
-		r = ctl_fetch_destinations(&client, &d);
-	ctl_close(&client);
-	if (r < 0)
+	if (ctl_open(&client, o->socket, NULL) < 0 || ctl_fetch_destinations(&client, &d) < 0)
 		return ctl_failed(&client);
 	ctl_print_destinations(&d, d.n, stdout, o->aligned);
-	tell_truncated("destinations", d.truncated);
+	print_truncated("destinations", d.truncated);
 	ctl_free_destinations(&d);
 	return EXIT_SUCCESS;
 }

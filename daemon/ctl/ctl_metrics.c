@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The subcommand metrics: everything as OpenMetrics text. */
+/* ctl_metrics.c - the subcommand metrics: status and statistics as OpenMetrics text. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #define PREFIX "tsnatd_"
 
-/* UNIT is NULL for plain numbers, else the last part of NAME. */
+/* UNIT is the last word of NAME; NULL: a number without unit. */
 static void print_family(const char *name, const char *type, const char *unit, const char *help)
 {
 	printf("# TYPE " PREFIX "%s %s\n", name, type);
@@ -47,7 +47,7 @@ static void print_build(struct json_object *status)
 	static const char *const labels[] = { "version", "datapath", "decide", "policy",
 					      "scope",	 "rules",    "mapping" };
 
-	print_family("build", "info", NULL, "how tsnatd runs");
+	print_family("build", "info", NULL, "version and settings of tsnatd");
 	printf(PREFIX "build_info");
 	for (size_t i = 0; i < ARRAY_SIZE(labels); i++)
 		print_label(i ? "," : "{", labels[i], json_get_string(status, labels[i]));
@@ -56,7 +56,7 @@ static void print_build(struct json_object *status)
 
 static void print_uptime(int64_t uptime_ms)
 {
-	print_family("uptime_seconds", "gauge", "seconds", "since tsnatd started");
+	print_family("uptime_seconds", "gauge", "seconds", "time since tsnatd started");
 	printf(PREFIX "uptime_seconds %" PRId64 ".%03d\n", uptime_ms / 1000,
 	       (int)(uptime_ms % 1000));
 }
@@ -91,7 +91,7 @@ static void print_status(struct json_object *status)
 	if (json_object_is_type(links, json_type_array))
 		print_links(links);
 	if (json_object_is_type(problems, json_type_array))
-		print_gauge("problems", NULL, "what tsnatctl status shows as wrong",
+		print_gauge("problems", NULL, "problems that tsnatctl status shows",
 			    (int64_t)json_object_array_length(problems));
 }
 
@@ -105,7 +105,7 @@ static void print_statistic(const char *name, int64_t value)
 		return;
 	}
 	print_family(name, known ? "gauge" : "unknown", NULL,
-		     known ? known->text : "not known to this tsnatctl");
+		     known ? known->text : "unknown to this version of tsnatctl");
 	printf(PREFIX "%s %" PRId64 "\n", name, value);
 }
 

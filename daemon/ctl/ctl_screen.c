@@ -13,7 +13,8 @@
 #include "ctl_screen.h"
 #include "base/util.h"
 
-#define ENTER "\033[?1049h\033[?25l" /* the other screen, no cursor */
+/* Switch to the alternate screen and hide the cursor; and back. */
+#define ENTER "\033[?1049h\033[?25l"
 #define LEAVE "\033[?25h\033[?1049l"
 #define HOME "\033[H"
 #define CLEAR_LINE "\033[K"
@@ -41,8 +42,8 @@ static void restore_terminal(void)
 }
 
 /*
- * Single keys, unseen. Ctrl-C still makes its signal; the keys that stop or kill would leave the
- * terminal as it is.
+ * Read single keys, without echo. Ctrl-C still sends its signal. Ctrl-Z and Ctrl-\ do not: they
+ * would leave the terminal in this mode.
  */
 static void take_keys(void)
 {
@@ -84,7 +85,7 @@ static void take_signals(sigset_t *ret_wait_mask)
 		sigaction(signals[i], &action, NULL);
 	}
 	sigprocmask(SIG_BLOCK, &blocked, ret_wait_mask);
-	/* we may have been started with them blocked */
+	/* the parent may have started us with these signals blocked */
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		sigdelset(ret_wait_mask, signals[i]);
 }
@@ -127,7 +128,7 @@ void screen_draw(struct screen *s, const char *text)
 	while (*text && row < s->rows) {
 		int length = (int)strcspn(text, "\n");
 
-		/* no newline after the last row: it would scroll */
+		/* a newline after the last row would scroll */
 		printf("%s%.*s" CLEAR_LINE, row ? "\r\n" : "", length < columns ? length : columns,
 		       text);
 		text += length + (text[length] == '\n');
@@ -138,7 +139,7 @@ void screen_draw(struct screen *s, const char *text)
 	fflush(stdout);
 }
 
-/* False: it was the key to end with, or there is nobody to press one. */
+/* Returns false for the key that ends top, and when standard input has ended. */
 static bool read_key(void)
 {
 	char key;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * ctl_statistics.h - what tsnatctl knows about the numbers that GetStatistics returns.
- */
+/* ctl_statistics.h - texts and types of the numbers that GetStatistics returns. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,5 +9,5 @@ struct statistic {
 	bool is_gauge;
 };
 
-/* NULL: a daemon of another version counts something that this tsnatctl does not know. */
+/* NULL: the daemon has another version, and this tsnatctl does not know the name. */
 const struct statistic *statistic_find(const char *name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The subcommand top: what changes, every few seconds. */
+/* ctl_top.c - the subcommand top: counters and destinations, redrawn every few seconds. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +13,10 @@
 #include "varlink/json_util.h"
 #include "base/util.h"
 
-#define DESTINATION_ROWS 8 /* that counters leave room for, with their heading and a blank line */
+/* Rows that are kept free for destinations, their heading and a blank line. */
+#define DESTINATION_ROWS 8
 
-/* What was fetched at one time. */
+/* The answers of one interval. */
 struct sample {
 	struct json_object *status, *statistics;
 	struct ctl_destinations destinations;
@@ -40,29 +41,41 @@ static void sample_free(struct sample *s)
 	*s = (struct sample){ 0 };
 }
 
-/* A connection each time: the daemon may be restarted while we look. */
+/* On failure the caller frees the parts that were fetched. */
+static int fetch_parts(const struct ctl_options *o, const struct screen *screen,
+		       struct ctl_client *c, struct sample *s)
+{
+	int r = ctl_open(c, o->socket, &screen->wait_mask);
+
+	if (r < 0)
+		return r;
+	r = ctl_call(c, GATEWAY_INTERFACE ".GetStatus", &s->status);
+	if (r < 0)
+		return r;
+	r = ctl_call(c, GATEWAY_INTERFACE ".GetStatistics", &s->statistics);
+	if (r < 0)
+		return r;
+	s->at_s = monotonic_s();
+	return screen->is_terminal ? ctl_fetch_destinations(c, &s->destinations) : 0;
+}
+
+/* Each sample has a connection of its own, because the daemon may be restarted meanwhile. */
 static int sample_fetch(const struct ctl_options *o, const struct screen *screen,
 			struct ctl_client *c, struct sample *ret)
 {
 	struct sample s = { 0 };
-	int r = ctl_open(c, o->socket, &screen->wait_mask);
+	int r = fetch_parts(o, screen, c, &s);
 
-	if (r >= 0)
-		r = ctl_call(c, GATEWAY_INTERFACE ".GetStatus", &s.status);
-	if (r >= 0)
-		r = ctl_call(c, GATEWAY_INTERFACE ".GetStatistics", &s.statistics);
-	s.at_s = monotonic_s();
-	if (r >= 0 && screen->is_terminal)
-		r = ctl_fetch_destinations(c, &s.destinations);
 	ctl_close(c);
-	if (r < 0)
+	if (r < 0) {
 		sample_free(&s);
-	else
-		*ret = s;
-	return r;
+		return r;
+	}
+	*ret = s;
+	return 0;
 }
 
-/* "-" for a gauge, the first time, and when the daemon was restarted. */
+/* The rate is unknown for a gauge, in the first sample, and after a restart of the daemon. */
 static void add_rate(struct table *t, const char *name, int64_t value, const struct sample *now,
 		     const struct sample *before)
 {
@@ -86,7 +99,7 @@ static void print_counters(FILE *f, const struct sample *now, const struct sampl
 	{
 		int64_t n = json_object_get_int64(value);
 
-		/* people look for what is going on */
+		/* zeros and rows beyond the screen only get in the way of people */
 		if (for_people && (!n || t.n_cells / t.n_columns == max))
 			continue;
 		table_add(&t, name);
@@ -151,7 +164,7 @@ static void show(const struct ctl_options *o, struct screen *screen, const struc
 	screen_draw(screen, text);
 }
 
-/* Returns 0, or -errno of the last look. */
+/* Returns 0, or -errno of the last sample. */
 static int watch(const struct ctl_options *o, struct screen *screen, struct ctl_client *client)
 {
 	struct sample now, before = { 0 };
@@ -166,7 +179,7 @@ static int watch(const struct ctl_options *o, struct screen *screen, struct ctl_
 		} else if (!screen->is_terminal || !before.statistics) {
 			break;
 		} else {
-			/* it was there, and may come back */
+			/* the daemon answered before: it may be restarting */
 			screen_draw(screen, client->problem);
 		}
 	} while (screen_wait(screen, o->interval_s));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* tsnatctl - ask a running tsnatd. */
+/* tsnatctl.c - the command line, and the subcommands status and stats. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 #define INTERVAL_DEFAULT_S 2
 
-/* What subcommands share */
+/* Functions that subcommands share */
 
 int ctl_failed(const struct ctl_client *c)
 {
@@ -26,14 +26,11 @@ int ctl_failed(const struct ctl_client *c)
 
 int ctl_get(const struct ctl_options *o, const char *method, struct json_object **ret)
 {
-	struct ctl_client client;
-	int r = ctl_open(&client, o->socket, NULL);
+	_cleanup_ctl_close_ struct ctl_client client = { .fd = -1 };
+	int r = ctl_open_and_call(&client, o->socket, method, ret);
 
-	if (r >= 0)
-		r = ctl_call(&client, method, ret);
 	if (r < 0)
 		ctl_failed(&client);
-	ctl_close(&client);
 	return r;
 }
 
@@ -125,7 +122,7 @@ int ctl_status(const struct ctl_options *o)
 
 static const struct column stats_columns[] = { { NULL, false }, { NULL, true }, { NULL, false } };
 
-/* Programs get "name value" lines; people a text beside. */
+/* Programs get lines of name and value; people get a description, too. */
 static void print_stats(struct json_object *statistics, bool aligned)
 {
 	struct table t;
@@ -168,41 +165,38 @@ static const struct subcommand {
 	unsigned int has;
 	const char *text;
 } subcommands[] = {
-	{ "status", ctl_status, HAS_JSON, "what runs, and what is wrong" },
+	{ "status", ctl_status, HAS_JSON, "state of the daemon, and its problems" },
 	{ "stats", ctl_stats, HAS_JSON, "all counters" },
 	{ "connections", ctl_connections, HAS_JSON | HAS_ALL, "open connections" },
-	{ "destinations", ctl_destinations, HAS_JSON,
-	  "servers, of all connections that are remembered" },
+	{ "destinations", ctl_destinations, HAS_JSON, "servers of all remembered connections" },
 	{ "top", ctl_top, HAS_JSON | HAS_INTERVAL,
 	  "counters and servers as they change; q ends it" },
-	{ "metrics", ctl_metrics, 0, "everything for Prometheus and the like, as OpenMetrics" },
-	{ "rules", ctl_rules, HAS_JSON, "its nft rules, as text for nft(8)" },
+	{ "metrics", ctl_metrics, 0, "status and counters as OpenMetrics text, for Prometheus" },
+	{ "rules", ctl_rules, HAS_JSON, "the nft rules, as text for nft(8)" },
 	{ "check", ctl_check, HAS_JSON | HAS_FILE,
-	  "look for what is wrong in a configuration FILE" },
-	{ "reload", ctl_reload, HAS_JSON, "have it read its configuration again" },
+	  "validate the configuration FILE, and print its problems" },
+	{ "reload", ctl_reload, HAS_JSON, "make the daemon read its configuration again" },
 };
 
 static void print_help(void)
 {
-	printf("Usage: tsnatctl [OPTION]... SUBCOMMAND [FILE]\n\nAsk a running "
-	       "tsnatd.\n\nSubcommands:\n");
+	printf("Usage: tsnatctl [OPTION]... SUBCOMMAND [FILE]\n\n"
+	       "Query a running tsnatd, or make it reload.\n\nSubcommands:\n");
 	for (size_t i = 0; i < ARRAY_SIZE(subcommands); i++)
 		printf("  %-14s%s\n", subcommands[i].name, subcommands[i].text);
 	printf("\nOptions:\n"
 	       "  --json              print JSON, one object\n"
-	       "  --socket PATH       default: %s\n"
-	       "  --interval SECONDS  of top; default: %d\n"
-	       "  --all               of connections: those that are over, too\n"
+	       "  --socket PATH       socket of the daemon; default: %s\n"
+	       "  --interval SECONDS  for top; default: %d\n"
+	       "  --all               for connections: list closed ones, too\n"
 	       "  --help              print this\n"
 	       "  --version           print the version\n"
 	       "\n"
-	       "On a terminal tables have aligned columns and headings. Elsewhere a line is a row, "
-	       "its columns\n"
-	       "are separated by one space, and \"-\" stands for what is not known.\n"
+	       "On a terminal, tables have headings and aligned columns. Elsewhere each row is a\n"
+	       "line, one space separates the columns, and \"-\" is an unknown value.\n"
 	       "\n"
-	       "Exit status: 0, 1 when tsnatd did not answer or refused, 2 when tsnatctl was "
-	       "called "
-	       "wrongly or a\nconfiguration is not valid.\n",
+	       "Exit status: 0 success, 1 tsnatd did not answer or refused, 2 wrong usage or a\n"
+	       "configuration that is not valid.\n",
 	       GATEWAY_SOCKET, INTERVAL_DEFAULT_S);
 }
 
@@ -240,7 +234,7 @@ static const struct subcommand *find_subcommand(const char *name)
 	return NULL;
 }
 
-/* What is on the command line besides options. Returns 0 or an exit status. */
+/* Parse the arguments that are not options. Returns 0 or an exit status. */
 static int parse_subcommand(int argc, char **argv, struct ctl_options *o,
 			    const struct subcommand **ret)
 {
@@ -266,7 +260,7 @@ static int parse_subcommand(int argc, char **argv, struct ctl_options *o,
 	return 0;
 }
 
-/* Output that could not be written is a failure, too. */
+/* Output that cannot be written is a failure. */
 static int flush_output(int status)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))
@@ -313,7 +307,7 @@ int main(int argc, char **argv)
 			printf("tsnatctl %s\n", VERSION);
 			return flush_output(EXIT_SUCCESS);
 		default:
-			/* getopt said what is wrong */
+			/* getopt_long() has printed the reason */
 			return CTL_EXIT_INVALID;
 		}
 	}

@@ -124,12 +124,12 @@ teardown() {
 
 # ---- cases -------------------------------------------------------------------------------------------------
 
-# hold DATAPATH ARGS...: over a stop and over a crash
-hold() {
-	local what="hold, $*" n
+# waits DATAPATH ARGS...: over a stop and over a crash
+waits() {
+	local what="wait, $*" n
 
 	setup
-	begin_daemon --restart-gap hold "$@"
+	begin_daemon --restart-gap wait "$@"
 	n=$(bound)
 	at_least "$what: queues are bound" "$n" 1
 	is "$what: those for SYNs are kept" "$(kept)" "$EXPECT"
@@ -140,7 +140,7 @@ hold() {
 	is "$what, stop: so do the rules" "$(rules)" 2
 	syn 20001
 	is_held "$what, stop"
-	begin_daemon --restart-gap hold "$@"
+	begin_daemon --restart-gap wait "$@"
 	decided "$what, stop and start"
 	is "$what, stop and start: no queue was kept twice" "$(kept)" "$EXPECT"
 
@@ -148,7 +148,7 @@ hold() {
 	end_daemon KILL
 	syn 20002
 	is_held "$what, SIGKILL"
-	begin_daemon --restart-gap hold "$@"
+	begin_daemon --restart-gap wait "$@"
 	decided "$what, SIGKILL and start"
 
 	arm ipv4 c1 20003
@@ -174,10 +174,10 @@ bypass() {
 
 # The manager starts no other one.
 no_next_start() {
-	local what='hold, no next start'
+	local what='wait, no next start'
 
 	setup
-	begin_daemon --restart-gap hold --queues 2
+	begin_daemon --restart-gap wait --queues 2
 	arm ipv4 c1 20001
 	end_daemon
 	tell_until 10 forgotten forget
@@ -191,33 +191,33 @@ no_next_start() {
 
 # The next start fails, or hangs, after it has taken the queues over.
 bad_next_start() {
-	local what='hold, the next start fails'
+	local what='wait, the next start fails'
 
 	setup
-	begin_daemon --restart-gap hold --queues 2
+	begin_daemon --restart-gap wait --queues 2
 	arm ipv4 c1 20001
 	end_daemon
 	syn 20001
 	is_held "$what"
 	touch "$TMP/file"
-	tell_until 60 ended "$(daemon_line --restart-gap hold --queues 2 --state-dir "$TMP/file/state")"
+	tell_until 60 ended "$(daemon_line --restart-gap wait --queues 2 --state-dir "$TMP/file/state")"
 	is "$what: as a failure" "$(grep '^ended' "$TMP/manager.log" | tail -n 1)" 'ended 1'
 	undecided "$what"
 	is "$what: no queue is kept or bound" "$(kept) $(bound)" '0 0'
-	begin_daemon --restart-gap hold --queues 2
+	begin_daemon --restart-gap wait --queues 2
 	arm ipv4 c1 20002
 	syn 20002
 	decided "$what: and the one after it"
 	is "$what: queues are kept again" "$(kept)" 2
 
-	what='hold, the next start hangs'
+	what='wait, the next start hangs'
 	arm ipv4 c1 20003
 	end_daemon
 	syn 20003
 	is_held "$what"
 	mv "$STATE_DIR/secret" "$TMP/secret"
 	mkfifo "$STATE_DIR/secret.new" # nobody reads: to open it for writing waits
-	tell_until 10 started "$(daemon_line --restart-gap hold --queues 2)"
+	tell_until 10 started "$(daemon_line --restart-gap wait --queues 2)"
 	undecided "$what"
 	is "$what: it still does" "$(said ready) $(said ended)" '2 3'
 	tell_until 60 ended signal KILL
@@ -228,38 +228,38 @@ bad_next_start() {
 
 # What the next start wants is something else.
 changed() {
-	local what='hold, fewer queues'
+	local what='wait, fewer queues'
 
 	setup
-	begin_daemon --restart-gap hold --queues 3
+	begin_daemon --restart-gap wait --queues 3
 	is "$what: three are kept" "$(kept)" 3
 	end_daemon
-	begin_daemon --restart-gap hold --queues 1
+	begin_daemon --restart-gap wait --queues 1
 	is "$what: one is kept and bound" "$(kept) $(bound)" '1 1'
 
-	what='hold, another number'
+	what='wait, another number'
 	arm ipv4 c1 20001
 	end_daemon
 	syn 20001
 	is_held "$what"
-	begin_daemon --restart-gap hold --queue-num 700 --queues 1
+	begin_daemon --restart-gap wait --queue-num 700 --queues 1
 	connects "$what: the connection is made"
 	is "$what: one is kept, one bound" "$(kept) $(bound)" '1 1'
 	arm ipv4 c1 20002
 	syn 20002
 	decided "$what: and then"
 
-	what='hold, then another datapath'
+	what='wait, then another datapath'
 	end_daemon
-	begin_daemon --restart-gap hold --queue-num 700 --queues 1 --datapath queue
+	begin_daemon --restart-gap wait --queue-num 700 --queues 1 --datapath queue
 	is "$what: one is kept, three are bound" "$(kept) $(bound)" '1 3'
 	arm ipv4 c1 20003
 	syn 20003
 	decided "$what: and then"
 	end_daemon
 
-	what='hold, then decisions in the kernel'
-	begin_daemon --restart-gap hold --decide kernel
+	what='wait, then decisions in the kernel'
+	begin_daemon --restart-gap wait --decide kernel
 	is "$what: none is kept or bound" "$(kept) $(bound)" '0 0'
 	teardown
 }
@@ -268,15 +268,15 @@ reloaded() {
 	local what='reload'
 
 	setup
-	echo 'restart_gap = "hold"; queues = 2;' >"$TMP/gap.conf"
+	echo 'restart_gap = "wait"; queues = 2;' >"$TMP/gap.conf"
 	begin_daemon -c "$TMP/gap.conf"
 	is "$what: two are kept" "$(kept)" 2
 	echo 'queues = 2;' >"$TMP/gap.conf"
 	tell_until 20 ready signal HUP
 	is "$what to bypass: none is" "$(kept)" 0
-	echo 'restart_gap = "hold"; queues = 2;' >"$TMP/gap.conf"
+	echo 'restart_gap = "wait"; queues = 2;' >"$TMP/gap.conf"
 	tell_until 20 ready signal HUP
-	is "$what to hold: two are" "$(kept)" 2
+	is "$what to wait: two are" "$(kept)" 2
 	echo 'queues = 2;' >"$TMP/gap.conf"
 	tell_until 20 ready signal HUP
 	end_daemon
@@ -286,11 +286,11 @@ reloaded() {
 }
 
 nobody_keeps() {
-	local what='hold without a service manager'
+	local what='wait without a service manager'
 
 	topology_up 1
 	: >"$LOG"
-	spawn gw "$LOG" "$TSNATD" -i out --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" --pin-dir "$PIN_DIR" --restart-gap hold
+	spawn gw "$LOG" "$TSNATD" -i out --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" --pin-dir "$PIN_DIR" --restart-gap wait
 	TSNATD_PID=$SPAWNED
 	wait_for 60 ctl status || die "tsnatd does not start: $(cat "$LOG")"
 	is "$what: says so in one line" "$(grep -c 'restart_gap: no service manager that could keep the queues' "$LOG")" 1
@@ -302,9 +302,9 @@ nobody_keeps() {
 need_daemon
 begin
 bypass
-EXPECT=2 hold --datapath bpf --queues 2
-EXPECT=$(nproc) hold --datapath bpf
-EXPECT=1 hold --datapath queue
+EXPECT=2 waits --datapath bpf --queues 2
+EXPECT=$(nproc) waits --datapath bpf
+EXPECT=1 waits --datapath queue
 no_next_start
 bad_next_start
 changed

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * conf-defaults FILE - does the shipped file, with every line of it uncommented, say exactly the
- * defaults?
- *
- * Linked with config.c and log.c only.
+ * conf-defaults FILE - exits 0 if FILE sets every option to its default. files.sh runs it on the
+ * shipped configuration with every line uncommented.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "config/config.h"
 
-static void report(void *user, const char *line)
+static void report(void *user, int level, const char *line)
 {
 	(void)user;
+	(void)level;
 	puts(line);
 }
 
@@ -23,7 +22,7 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		return 2;
 	config_defaults(&defaults);
-	/* what the file does not set stays as no default is */
+	/* options that FILE does not set keep a value that no default has */
 	memset(&file, 0xee, sizeof(file));
 	file.n_interfaces = file.n_external = 0;
 	if (config_parse_file(&file, argv[1], report, NULL) < 0)

@@ -30,6 +30,9 @@ contains_options() { # MANUAL-PAGE OPTION...: in man's markup "--x" is "\-x"
 sed 's/^#\([a-z_]* = \)/\1/' conf/tsnatd.conf >"$tmp/all.conf"
 check "tsnatd.conf has every key" [ "$(sed -n 's/^\([a-z_]*\) = .*/\1/p' "$tmp/all.conf" | words)" = "$(keys)" ]
 check "tsnatd.conf is valid" build/tsnatd -c conf/tsnatd.conf --check
+echo 'restart_gap = "hold";' >"$tmp/old.conf"
+check "an earlier name of a value is valid" build/tsnatd -c "$tmp/old.conf" --check 2>"$tmp/notice"
+check "and gets one notice" [ "$(cat "$tmp/notice")" = "$tmp/old.conf:1: restart_gap: \"hold\" is now called \"wait\"" ]
 gcc -D_GNU_SOURCE -Idaemon -o "$tmp/defaults" tests/service/conf-defaults.c daemon/config/config*.c daemon/base/log.c -lconfig
 check "tsnatd.conf shows the defaults" "$tmp/defaults" "$tmp/all.conf"
 sed 's/hold = 300/hold = 301/' "$tmp/all.conf" >"$tmp/other.conf"
@@ -96,10 +99,10 @@ check "with another PREFIX" installs local PREFIX=/usr/local SYSCONFDIR=/usr/loc
 check "everything is below it" not grep -qv '^usr/local/' "$tmp/local.files"
 check "the unit starts tsnatd from there" grep -q \
 	'^ExecStart=/usr/local/sbin/tsnatd -c /usr/local/etc/tsnatd.conf ' build/systemd/tsnatd.service
-check "tsnatd looks there for its configuration" grep -q 'default /usr/local/etc/tsnatd.conf,' <(build/tsnatd --help)
+check "tsnatd looks there for its configuration" grep -q ' /usr/local/etc/tsnatd.conf, if it exists' <(build/tsnatd --help)
 check "its manual page, too" grep -q '^\.Pa /usr/local/etc/tsnatd.conf$' build/man/tsnatd.8
 make -s install DESTDIR="$tmp/root"
-check "and in the usual place when it is made again" grep -q 'default /etc/tsnatd.conf,' <(build/tsnatd --help)
+check "and in the usual place when it is made again" grep -q ' /etc/tsnatd.conf, if it exists' <(build/tsnatd --help)
 echo 'hold = 400;' >"$tmp/root/etc/tsnatd.conf"
 make -s install DESTDIR="$tmp/root"
 check "an edited configuration outlives an install" grep -q 400 "$tmp/root/etc/tsnatd.conf"

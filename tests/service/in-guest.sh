@@ -226,25 +226,25 @@ check "restart_gap bypass: no rules" not rules_there
 check "restart_gap bypass: a connection is made meanwhile" connections 8001 1 1
 check "restart_gap bypass: ends" gap_ends
 
-echo 'restart_gap = "hold";' >>/etc/tsnatd.conf
-check "restart_gap hold: by a reload" systemctl reload tsnatd
+echo 'restart_gap = "wait";' >>/etc/tsnatd.conf
+check "restart_gap wait: by a reload" systemctl reload tsnatd
 kept() { [ "$(property tsnatd NFileDescriptorStore)" = "$(nproc)" ]; }
-check "restart_gap hold: a queue for each processor is kept" within 10 kept
-check "restart_gap hold: restart begins" gap_begins restart_begins
-check "restart_gap hold: the rules stay" rules_there
-is_held "restart_gap hold: restart"
-check "restart_gap hold: healthy" healthy
+check "restart_gap wait: a queue for each processor is kept" within 10 kept
+check "restart_gap wait: restart begins" gap_begins restart_begins
+check "restart_gap wait: the rules stay" rules_there
+is_held "restart_gap wait: restart"
+check "restart_gap wait: healthy" healthy
 kill_it() { kill -KILL "$(main_pid)"; }
-check "restart_gap hold: crash, restart begins" gap_begins kill_it
-is_held "restart_gap hold: crash"
-check "restart_gap hold: healthy again" healthy
-check "restart_gap hold: the connection from before lives" ping hold
+check "restart_gap wait: crash, restart begins" gap_begins kill_it
+is_held "restart_gap wait: crash"
+check "restart_gap wait: healthy again" healthy
+check "restart_gap wait: the connection from before lives" ping wait
 
-check "restart_gap hold: stop" systemctl stop tsnatd
-check "restart_gap hold: stop: nothing is kept" within 10 is_property NFileDescriptorStore 0
-check "restart_gap hold: stop: no rules" not rules_there
-check "restart_gap hold: stop: no queue is bound" [ -z "$(cat /proc/net/netfilter/nfnetlink_queue)" ]
-check "restart_gap hold: stop: a connection is made" connections 8001 1 1
+check "restart_gap wait: stop" systemctl stop tsnatd
+check "restart_gap wait: stop: nothing is kept" within 10 is_property NFileDescriptorStore 0
+check "restart_gap wait: stop: no rules" not rules_there
+check "restart_gap wait: stop: no queue is bound" [ -z "$(cat /proc/net/netfilter/nfnetlink_queue)" ]
+check "restart_gap wait: stop: a connection is made" connections 8001 1 1
 rm /run/systemd/system/tsnatd.service.d/gap.conf
 systemctl daemon-reload
 printf 'interfaces = [ "up0" ];\n' >/etc/tsnatd.conf
@@ -271,7 +271,7 @@ stopped=$SECONDS
 sleep 1
 check "SIGSTOP: new connections get through" connections 8003 1 1
 # meanwhile, in another namespace
-echo 'interfaces = [ "s0" ]; restart_gap = "hold";' >/etc/tsnatd/server.conf
+echo 'interfaces = [ "s0" ]; restart_gap = "wait";' >/etc/tsnatd/server.conf
 check "tsnatd@server starts" systemctl start tsnatd@server
 check "tsnatd@server is healthy" healthy --socket /run/tsnatd-server/io.tsnatd.Gateway
 check "tsnatd@server is in its namespace" [ "$(ip netns identify "$(property tsnatd@server MainPID)")" = server ]

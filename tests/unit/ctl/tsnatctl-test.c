@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * tsnatctl with a gateway that makes things up: the one built beside the tests, or what TSNATCTL in
- * the environment names.
+ * tsnatctl-test.c - tsnatctl against a server whose answers are invented. TSNATCTL in the
+ * environment can name another tsnatctl than the one of this build.
  */
 #include <json-c/json.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 
 static char tsnatctl[4096];
 
-/* The tests are in the folder "tests" of the build. */
+/* The test program is two folders below tsnatctl. */
 static void find_tsnatctl(const char *test)
 {
 	const char *named = getenv("TSNATCTL"), *slash = strrchr(test, '/');
@@ -51,8 +51,8 @@ static void read_output(struct fixture *f, int fd, struct output *ret)
 }
 
 /*
- * Run tsnatctl with ARGS, split at spaces, while the server serves it; what it prints anywhere is
- * the output.
+ * Run tsnatctl with ARGS, split at spaces, while the server serves it. The output is both standard
+ * output and standard error.
  */
 static struct output run_tsnatctl(struct fixture *f, const char *args)
 {
@@ -360,7 +360,7 @@ static void ctl_knows_its_usage(void **state)
 	expect_in_output(*state, "stats --version", 0, "tsnatctl ");
 }
 
-/* top does not end by itself when its output is no terminal: one block of lines after the other. */
+/* Without a terminal, top prints one block of lines after the other until a signal ends it. */
 static void ctl_prints_top(void **state)
 {
 	struct fixture *f = *state;
