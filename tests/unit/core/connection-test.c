@@ -122,6 +122,11 @@ static void test_syn_again(void **state)
 	assert_int_equal(p.r.seen_ms, START + 1500);
 	assert_int_equal(counted(&p, COUNTER_SYN_RETRANSMITTED), 1);
 	assert_int_equal(counted(&p, COUNTER_SHIFTS_STARTED), 1);
+	/* written off meanwhile */
+	p.r.state &= ~RECORD_LIVE;
+	assert_int_equal(syn(&p, 2, 3000, START + 2500).kind, DECISION_RETRANSMIT);
+	assert_true(p.r.state & RECORD_LIVE);
+	assert_int_equal(counted(&p, COUNTER_SHIFTS_STARTED), 2);
 }
 
 /* A SYN that passes: the server may still hold what left before it. */
