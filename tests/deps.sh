@@ -1,5 +1,6 @@
 #!/bin/bash
-# Install what building and testing need and what is missing; where apt is not the package manager, list it.
+# Install what building and testing need and what is missing; where apt is not the package manager,
+# list it.
 set -eu
 
 # command or file that shows that the package is there -> Debian's package

@@ -1,5 +1,6 @@
 #!/bin/bash
-# C code is formatted as .clang-format says. Other versions of clang-format than Debian 12's differ in details, so they are not asked.
+# C code is formatted as .clang-format says. Other versions of clang-format than Debian 12's differ
+# in details, so they are not asked.
 #
 #	tests/format.sh [-i]	-i: format it
 set -u

@@ -3,14 +3,17 @@
 #
 #	tests/run.sh [[-t SECONDS] [-2] PROGRAM]...
 #
-# Each program may take 600 s, or as long as -t says for those behind it. Of those behind -2, which need two processors for
-# themselves, one that fails is run once more: what failed at first is shown, and told again in the end, and the second run counts.
+# Each program may take 600 s, or as long as -t says for those behind it. Of those behind -2, which
+# need two processors for themselves, one that fails is run once more: what failed at first is
+# shown, and told again in the end, and the second run counts.
 #
-# With TEST in the environment only programs of these names are run (the file's name, without directory).
+# With TEST in the environment only programs of these names are run (the file's name, without
+# directory).
 #
-# A test prints a line "ok ..." or "not ok ..." per check (TAP; cmocka does so when asked). One that prints none, is ended by
-# its time limit, or exits non-zero without a "not ok", counts as one failure. "ok ... # SKIP reason" counts as skipped.
-# The last line is "N passed, N failed, N skipped".
+# A test prints a line "ok ..." or "not ok ..." per check (TAP; cmocka does so when asked). One
+# that prints none, is ended by its time limit, or exits non-zero without a "not ok", counts as one
+# failure. "ok ... # SKIP reason" counts as skipped. The last line is "N passed, N failed, N
+# skipped".
 set -u
 limit=600 runs=1
 passed=0 failed=0 skipped=0 failures="" at_first=""

@@ -1,8 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# run.sh [NAME...] - build and run the benchmarks tests/bench/NAME.c; all of them without names. Needs root.
+# run.sh [NAME...] - build and run the benchmarks tests/bench/NAME.c; all of them without names.
+# Needs root.
 #
-# Arguments for one: BENCH_ARGS, for example BENCH_ARGS='-m 1000000'. The tables go to stdout, progress to stderr.
+# Arguments for one: BENCH_ARGS, for example BENCH_ARGS='-m 1000000'. The tables go to stdout,
+# progress to stderr.
 set -eu
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -16,7 +18,8 @@ for name in "$@"; do
 		echo "run.sh: there is no benchmark $name" >&2
 		exit 2
 	}
-	# the table of the datapath without BPF is measured where it is: in its own files, not in a library's copy
+	# the table of the datapath without BPF is measured where it is: in its own files, not in a
+	# library's copy
 	"${CC:-cc}" -std=gnu17 -Wall -Wextra -D_GNU_SOURCE -O2 -g -Idaemon -o "build/bench/$name" "tests/bench/$name.c" \
 		build/all.a -pthread -lbpf
 	echo "$name:" >&2

@@ -1,12 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# timeline.sh - a picture of connections and refused SYNs over time, with tsnatd started in the middle.
+# timeline.sh - a picture of connections and refused SYNs over time, with tsnatd started in the
+# middle.
 #
 #	tests/bench/timeline.sh FILE.svg
 #
-# The demo's first case: one client behind MASQUERADE --random-fully, 8 000 external ports, for each of which the server holds a TIME_WAIT.
-# tsnatd starts with an empty table, so it learns the server's clock for a tuple from the first refusal. The numbers are the server's
-# counters, read twice a second; they go to stdout, too.
+# The demo's first case: one client behind MASQUERADE --random-fully, 8 000 external ports, for
+# each of which the server holds a TIME_WAIT. tsnatd starts with an empty table, so it learns the
+# server's clock for a tuple from the first refusal. The numbers are the server's counters, read
+# twice a second; they go to stdout, too.
 
 . "$(dirname "$0")/../netns/lib.sh"
 

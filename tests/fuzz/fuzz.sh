@@ -1,5 +1,6 @@
 #!/bin/bash
-# Run each fuzzer for some seconds on seeds made from the vectors and on what earlier runs found (tests/fuzz/corpus).
+# Run each fuzzer for some seconds on seeds made from the vectors and on what earlier runs found
+# (tests/fuzz/corpus).
 #
 #	tests/fuzz/fuzz.sh SECONDS FUZZER...
 #

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # absent.sh - tsnatd where it has nothing to do, and tsnatd gone: stopped, killed, or hung.
 #
-# A connection that needs no shift leaves byte-identical. Without the daemon new connections work, and when nobody told the
-# kernel to stop (SIGKILL, SIGSTOP) they are repaired all the same, by the egress program.
+# A connection that needs no shift leaves byte-identical. Without the daemon new connections work,
+# and when nobody told the kernel to stop (SIGKILL, SIGSTOP) they are repaired all the same, by the
+# egress program.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -78,8 +79,8 @@ away() {
 	HIGH=27999
 }
 
-# When the guardian, which answers for a hung daemon, hangs as well, SYNs wait until the watchdog ends the daemon. Those of them that are
-# sent again leave then.
+# When the guardian, which answers for a hung daemon, hangs as well, SYNs wait until the watchdog
+# ends the daemon. Those of them that are sent again leave then.
 all_hung() {
 	local what='queue, daemon and guardian stopped'
 

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# bridge.sh - a gateway whose outgoing interface is a bridge, with br_netfilter, which shows netfilter a packet at the bridge's ports: each segment is
-# shifted once, both ways.
+# bridge.sh - a gateway whose outgoing interface is a bridge, with br_netfilter, which shows
+# netfilter a packet at the bridge's ports: each segment is shifted once, both ways.
 #
 #	client 1 --- in1 [lan] gateway [wan] out --- server
 #
-# There NAT is undone at the port, before the bridge's own ingress hook; so with the bpf datapath it is the port that is named.
+# There NAT is undone at the port, before the bridge's own ingress hook; so with the bpf datapath
+# it is the port that is named.
 
 . "$(dirname "$0")/lib.sh"
 

@@ -1,9 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# challenge.sh - TIME_WAITs that tsnatd never saw: the server refuses the first SYN, and its challenge ACK teaches the rest.
+# challenge.sh - TIME_WAITs that tsnatd never saw: the server refuses the first SYN, and its
+# challenge ACK teaches the rest.
 #
-# Also where the client has no cure of its own: a server with tcp_rfc1337=1, which keeps its TIME_WAIT over the client's reset,
-# and a firewall that lets no challenge ACK through to the client.
+# Also where the client has no cure of its own: a server with tcp_rfc1337=1, which keeps its
+# TIME_WAIT over the client's reset, and a firewall that lets no challenge ACK through to the
+# client.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -18,7 +20,8 @@ setup() { # RFC1337
 	masquerade plain
 }
 
-# At the gateway, behind the ingress program, and behind the chain that queues. Short ACKs of open connections go, too, which there are none of here.
+# At the gateway, behind the ingress program, and behind the chain that queues. Short ACKs of open
+# connections go, too, which there are none of here.
 drop_challenge_acks() {
 	on gw nft -f - <<-END
 		table inet strict { chain c { type filter hook prerouting priority -105;
@@ -109,8 +112,9 @@ for rfc1337 in 0 1; do
 	done
 	setup $rfc1337
 	try with ipv4 $rfc1337 kernel
-	# With tcp_rfc1337 nothing but time ends a TIME_WAIT above the clock that the next one begins with. Which of the client's two clocks
-	# is the lower one depends on a secret of the boot.
+	# With tcp_rfc1337 nothing but time ends a TIME_WAIT above the clock that the next one
+	# begins with. Which of the client's two clocks is the lower one depends on a secret of the
+	# boot.
 	setup $rfc1337
 	try with ipv4 $rfc1337 no-bpf
 	setup $rfc1337

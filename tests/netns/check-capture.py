@@ -392,7 +392,8 @@ class ServerSide:
         if s.tsval is not None and c.tsval is not None and serial(s.tsval, c.tsval) < 0:
             self.report.violation("below_syn", key, s, "TSval %d, its SYN's %d" % (s.tsval, c.tsval))
         elif s.tsval is not None and c.last is not None and serial(s.tsval, c.last) < 0:
-            # a younger segment of the connection was faster; in TIME_WAIT a server counts that as refused, too
+            # a younger segment of the connection was faster; in TIME_WAIT a server counts that as
+            # refused, too
             self.report.count("overtaken_segments")
         self.plausible(c, key, s)
         if s.tsval is not None:
@@ -408,7 +409,8 @@ class ServerSide:
                 c.answered = True
         elif not c.answered and s.flags & ACK and s.ack != (c.isn + 1) & MASK:
             if s.tsecr is not None and c.tsval is not None and serial(s.tsecr, c.tsval) < 0:
-                # of the connection before, crossing the SYN: a server refuses nothing that is above what it knows
+                # of the connection before, crossing the SYN: a server refuses nothing that is
+                # above what it knows
                 self.report.count("late_acks")
                 return
             # it tells what the tuple sent before, even before the capture began

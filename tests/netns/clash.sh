@@ -1,10 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# clash.sh - two SYNs wait in the queue for one translated tuple, which the NAT gave out twice because a waiting SYN is not in the
-# conntrack table. The first to be confirmed has it and must not notice the other, which conntrack drops.
+# clash.sh - two SYNs wait in the queue for one translated tuple, which the NAT gave out twice
+# because a waiting SYN is not in the conntrack table. The first to be confirmed has it and must
+# not notice the other, which conntrack drops.
 #
-# SIGSTOP makes the daemon hold the verdicts, and --to-ports with one port makes the NAT give it to both clients. The loser gets it when
-# the winner's connection is gone from conntrack; whether it may take it from a closed connection depends on the kernel and on ISNs.
+# SIGSTOP makes the daemon hold the verdicts, and --to-ports with one port makes the NAT give it to
+# both clients. The loser gets it when the winner's connection is gone from conntrack; whether it
+# may take it from a closed connection depends on the kernel and on ISNs.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -24,8 +26,9 @@ received() { # CLIENT
 	grep -q '^received' "$TMP/talk.$1"
 }
 
-# in_order FAMILY WINNER LOSER queue|no-bpf: again, as often as the two SYNs do not meet in that order. The queue has two readers where BPF
-# programs have the last word, and which of them is the faster, and by how much, nobody can say.
+# in_order FAMILY WINNER LOSER queue|no-bpf: again, as often as the two SYNs do not meet in that
+# order. The queue has two readers where BPF programs have the last word, and which of them is the
+# faster, and by how much, nobody can say.
 in_order() {
 	local i
 
@@ -38,7 +41,8 @@ in_order() {
 	not_ok "$1, $4: $2 before $3: a clash is counted in one of $i tries"
 }
 
-# clash FAMILY WINNER LOSER queue|no-bpf: fails when the loser's SYN was confirmed first, or decided when the winner's had left
+# clash FAMILY WINNER LOSER queue|no-bpf: fails when the loser's SYN was confirmed first, or
+# decided when the winner's had left
 clash() {
 	local what="$1, $4: $2 before $3" winner loser met captures=() out=$TMP/check.json
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# connection.sh - one repaired connection: it keeps its shift while its SYN is sent again, while it carries 100 MB, and over the death
-# of the daemon.
+# connection.sh - one repaired connection: it keeps its shift while its SYN is sent again, while it
+# carries 100 MB, and over the death of the daemon.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -35,7 +35,8 @@ retransmission() {
 	must_start_tsnatd $(how "$2")
 	arm "$1" c1 20001
 	mark
-	# at the gateway it is lost behind the ingress program, which then knows of an answer that the client did not get
+	# at the gateway it is lost behind the ingress program, which then knows of an answer that
+	# the client did not get
 	if [ "$3" = gateway ]; then
 		on gw nft -f - <<-END
 			table inet lossy { chain c { type filter hook prerouting priority raw;
@@ -58,7 +59,8 @@ retransmission() {
 	kill) stop_tsnatd KILL ;;
 	esac
 	[ -n "$TSNATD_PID" ] || must_start_tsnatd $(how "$2")
-	# the server sends its SYN-ACK again, too, at about the same time: the client must not get that one first
+	# the server sends its SYN-ACK again, too, at about the same time: the client must not get
+	# that one first
 	wait_for 5 eval '[ "$(since c1 TcpExtTCPSynRetrans)" -ge 1 ]' || die "the SYN was not sent again"
 	on $table nft delete table inet lossy
 	talk_ends "$what: connects" 20001 1000
@@ -95,7 +97,8 @@ small() {
 	forget_tsnatd
 }
 
-# large FAMILY DECIDE: segments merged and cut by the kernel, checksums left to the hardware that veth pretends to be
+# large FAMILY DECIDE: segments merged and cut by the kernel, checksums left to the hardware that
+# veth pretends to be
 large() {
 	local what="$1, $2: 100 MB both ways, SIGKILL half way" out=$TMP/check.json hook
 

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# double-nat.sh - an inside host that is itself a NAT, with three hosts and their three clocks behind it: ten thousand connections
-# through a narrow range of external ports, and not one is refused.
+# double-nat.sh - an inside host that is itself a NAT, with three hosts and their three clocks
+# behind it: ten thousand connections through a narrow range of external ports, and not one is
+# refused.
 #
 #   client 1 +--+
 #   client 2 +--+ inner   MASQUERADE --random-fully +---+ gateway   MASQUERADE --random-fully, tsnatd +---+ server
@@ -33,7 +34,8 @@ inner_up() {
 		ip -n $RUN-c$n route add default via 10.78.$n.1
 		ip -n $RUN-c$n route add default via fd78:$n::1
 	done
-	# the host's clock; one with an offset per connection; and that in microseconds, for IPv4 on kernels that have it
+	# the host's clock; one with an offset per connection; and that in microseconds, for IPv4
+	# on kernels that have it
 	timestamps 2 c1
 	on c3 "$PYTHON" "$here/usec-route.py" 10.78.3.1 2>/dev/null || note "no timestamps in microseconds here"
 	start_nginx

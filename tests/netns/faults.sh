@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# faults.sh - what befalls packets in the queue and the interface below: a foreign chain is deleted while a SYN waits, the queue is full, a SYN is
-# longer than what is copied of it, the interface goes down and up and is renamed.
+# faults.sh - what befalls packets in the queue and the interface below: a foreign chain is deleted
+# while a SYN waits, the queue is full, a SYN is longer than what is copied of it, the interface
+# goes down and up and is renamed.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -13,7 +14,8 @@ setup() {
 	masquerade plain
 }
 
-# The kernel drops all queued packets then: the verdict comes late, and the client sends its SYN again.
+# The kernel drops all queued packets then: the verdict comes late, and the client sends its SYN
+# again.
 chain_deleted() { # FAMILY DECIDE
 	local what="$1, $2: a foreign base chain is deleted while a SYN waits" pid out=$TMP/check.json
 
@@ -56,7 +58,8 @@ all_accounted() {
 	[ $(($(stat_of verdicts) + $(stat_of queue_dropped) + $(stat_of segments_dropped))) = "$(queued)" ]
 }
 
-# Nobody reads. What there is no room for passes, and is counted to the packet; the rest when the daemon runs again.
+# Nobody reads. What there is no room for passes, and is counted to the packet; the rest when the
+# daemon runs again.
 full() { # DECIDE
 	local what="$1: $FLOOD SYNs while nobody reads" pid
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# iptables-legacy.sh - the plain iptables rule: no nf_tables, no BPF, SYNs queued before NAT. conf/tsnatd.iptables and .ip6tables as shipped.
+# iptables-legacy.sh - the plain iptables rule: no nf_tables, no BPF, SYNs queued before NAT.
+# conf/tsnatd.iptables and .ip6tables as shipped.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -77,7 +78,8 @@ reuse() { # FAMILY
 	check_capture "$out" "$file"
 	is "$what: no packet escaped the capture" "$LOST" 0
 	at_least "$what: reuses in the capture" "$(json "$out" reuses)" 5000
-	# as in main-job.sh without BPF: the last segments of a connection wait in another queue than the next one's SYN, which may overtake them
+	# as in main-job.sh without BPF: the last segments of a connection wait in another queue
+	# than the next one's SYN, which may overtake them
 	stale=$(($(json "$out" connections) / 1000))
 	at_most "$what: SYNs not above their tuple's last TSval, changed shifts" "$(json "$out" violations)" $stale
 	[ "$(json "$out" violations)" -le $stale ] || sed 's/^/#   /' "$out"

@@ -4,15 +4,18 @@
 
 # ---- a SYN that the server refuses, and other connections ---------------------------------------------------
 
-# talk FAMILY NAMESPACE PORT [ARGS of peer.py talk]: one connection from that port to the peer at the server
+# talk FAMILY NAMESPACE PORT [ARGS of peer.py talk]: one connection from that port to the peer at
+# the server
 talk() {
 	on "$2" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 --local-port "$3" "${@:4}"
 }
 
-# arm FAMILY NAMESPACE PORT: the server holds a TIME_WAIT of the port, and the client's clock is below it now.
+# arm FAMILY NAMESPACE PORT: the server holds a TIME_WAIT of the port, and the client's clock is
+# below it now.
 #
-# With tcp_timestamps=1 a Linux client adds an offset of the address pair, or of the tuple, to the host's clock; with 2 it adds none.
-# So one of the two is the lower clock, and which one the first connection tells.
+# With tcp_timestamps=1 a Linux client adds an offset of the address pair, or of the tuple, to the
+# host's clock; with 2 it adds none. So one of the two is the lower clock, and which one the first
+# connection tells.
 arm() {
 	local offset
 
@@ -27,14 +30,16 @@ arm() {
 
 declare -A TALK # PIDs of talks in the background, by port
 
-# talk_begins FAMILY NAMESPACE PORT [ARGS of peer.py talk]: in the background. What it prints is in $TMP/talk.PORT.
+# talk_begins FAMILY NAMESPACE PORT [ARGS of peer.py talk]: in the background. What it prints is in
+# $TMP/talk.PORT.
 talk_begins() {
 	rm -f "$TMP/talk.$3" "$TMP/go.$3"
 	spawn "$2" "$TMP/talk.$3" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 --local-port "$3" "${@:4}"
 	TALK[$3]=$SPAWNED
 }
 
-# talk_half FAMILY NAMESPACE PORT [BYTES]: it has exchanged so much and waits to do it once more, until talk_goes_on
+# talk_half FAMILY NAMESPACE PORT [BYTES]: it has exchanged so much and waits to do it once more,
+# until talk_goes_on
 talk_half() {
 	talk_begins "$1" "$2" "$3" --bytes "${4:-20000}" --pause "$TMP/go.$3"
 	talk_is_half "$3" || die "no connection from port $3: $(cat "$TMP/talk.$3")"

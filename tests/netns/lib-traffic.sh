@@ -47,10 +47,12 @@ url() { # ipv4|ipv6
 	if [ "$1" = ipv6 ]; then echo "http://[$SERVER6]/"; else echo "http://$SERVER4/"; fi
 }
 
-# Open one connection from every external port, so that the server holds a TIME_WAIT for each. Leaves plain masquerading.
+# Open one connection from every external port, so that the server holds a TIME_WAIT for each.
+# Leaves plain masquerading.
 #
-# The gateway's own sockets use other ports, which masquerading has to change: the kernel gives a closed connection's port to another
-# one only if it was translated. For some of the last ports it finds it easier to use one twice.
+# The gateway's own sockets use other ports, which masquerading has to change: the kernel gives a
+# closed connection's port to another one only if it was translated. For some of the last ports it
+# finds it easier to use one twice.
 use_every_port() { # ipv4|ipv6 NAMESPACE...
 	local i=0 n ns pid from pids=()
 
@@ -70,7 +72,8 @@ use_every_port() { # ipv4|ipv6 NAMESPACE...
 	done
 }
 
-# Short connections for SECONDS from all of the NAMESPACES at once, 100 in flight. Requests per second are in RATE.
+# Short connections for SECONDS from all of the NAMESPACES at once, 100 in flight. Requests per
+# second are in RATE.
 load() { # ipv4|ipv6 SECONDS NAMESPACE...
 	local family=$1 seconds=$2 ns pids=()
 
@@ -85,8 +88,8 @@ load() { # ipv4|ipv6 SECONDS NAMESPACE...
 	RATE=$(sed -n 's/^Requests\/sec: *//p' "$TMP"/wrk.* | awk '{ s += $1 } END { printf "%d", s }')
 }
 
-# steady_load FAMILY NAMESPACE MS: short connections, four at a time, each with a pause of MS before it. Goes on until its process ends: its PID
-# is in SPAWNED, and its end is "end PID INT".
+# steady_load FAMILY NAMESPACE MS: short connections, four at a time, each with a pause of MS
+# before it. Goes on until its process ends: its PID is in SPAWNED, and its end is "end PID INT".
 steady_load() {
 	echo "function delay() return $3 end" >"$TMP/delay.lua"
 	: >"$TMP/wrk"
@@ -103,7 +106,8 @@ no_syn_sent() { # NAMESPACE: no connection of it is still being made
 
 # capture NAMESPACE IFACE FILE [SNAPLEN [FILTER [OPTION...]]]: its PID is in SPAWNED
 #
-# With --immediate-mode the last packets are not lost when it ends, but a high rate is too much for it.
+# With --immediate-mode the last packets are not lost when it ends, but a high rate is too much for
+# it.
 capture() {
 	: >"$3.log"
 	spawn "$1" "$3.log" tcpdump -Z root -i "$2" -n -B 131072 -s "${4:-128}" -w "$3" "${@:6}" "${5:-$FILTER}"
@@ -159,13 +163,14 @@ since_all() { # COUNTER NAMESPACE...: summed
 	echo $sum
 }
 
-# SYNs that the server refused because of their timestamps. Kernels before 6.14 count them as PAWSEstab.
+# SYNs that the server refused because of their timestamps. Kernels before 6.14 count them as
+# PAWSEstab.
 refused() {
 	echo $(($(since srv TcpExtPAWSTimewait) + $(since srv TcpExtPAWSEstab)))
 }
 
-# server_refuses_none TEXT CHECK [HANDFUL]: by the capture that CHECK tells of, and by the server's counter, which counts the last segments
-# of a connection too when they overtook each other.
+# server_refuses_none TEXT CHECK [HANDFUL]: by the capture that CHECK tells of, and by the server's
+# counter, which counts the last segments of a connection too when they overtook each other.
 server_refuses_none() {
 	local overtaken
 
@@ -178,8 +183,9 @@ insert_failed() {
 	echo $(($(conntrack_sum insert_failed) - MARK_INSERT_FAILED))
 }
 
-# capture_is_clean TEXT FILE BELOW: of check_capture's answer. No connection had two shifts, and at most BELOW SYNs were not above what their
-# tuple sent before. Without BPF programs a segment may leave between the decision on a SYN and that SYN, so it is not always 0.
+# capture_is_clean TEXT FILE BELOW: of check_capture's answer. No connection had two shifts, and at
+# most BELOW SYNs were not above what their tuple sent before. Without BPF programs a segment may
+# leave between the decision on a SYN and that SYN, so it is not always 0.
 capture_is_clean() {
 	is "$1: no shift changed" $(($(json "$2" violations) - $(json "$2" syn_not_above))) 0
 	at_most "$1: SYNs not above their tuple's last TSval" "$(json "$2" syn_not_above)" "$3"

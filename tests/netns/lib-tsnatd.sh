@@ -28,7 +28,8 @@ start_tsnatd() {
 	wait $waiter
 }
 
-# Ways of deciding and shifting: in the queue or in the egress program, with the bpf datapath; or without BPF. WAYS in the environment picks some.
+# Ways of deciding and shifting: in the queue or in the egress program, with the bpf datapath; or
+# without BPF. WAYS in the environment picks some.
 case " ${TSNATD_ARGS[*]} " in *' --datapath queue '*) WAYS=no-bpf ;; esac
 WAYS=${WAYS:-queue kernel no-bpf}
 

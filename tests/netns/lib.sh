@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=bash disable=SC2034
-# lib.sh - processes, results and namespaces for the end-to-end tests and the demo, and from files of their own servers and traffic
-# (lib-traffic.sh), tsnatd (lib-tsnatd.sh) and single connections (lib-connection.sh). Sourced by bash scripts.
+# lib.sh - processes, results and namespaces for the end-to-end tests and the demo, and from files
+# of their own servers and traffic (lib-traffic.sh), tsnatd (lib-tsnatd.sh) and single connections
+# (lib-connection.sh). Sourced by bash scripts.
 #
 #                       gateway                                   server
 #   client 1            +-------------------------------+         +-------------------+
@@ -19,8 +20,8 @@
 #    fd77:2::2          |  fd77:2::1     of its own)    |
 #                       +-------------------------------+
 #
-# Namespaces are tsn-PID-c1, -c2, -gw and -srv; everything else that a run makes carries its PID too. Commands enter with
-# nsenter: `ip netns exec` mounts a new /sys over the bpffs.
+# Namespaces are tsn-PID-c1, -c2, -gw and -srv; everything else that a run makes carries its PID
+# too. Commands enter with nsenter: `ip netns exec` mounts a new /sys over the bpffs.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 top=$(cd "$here/../.." && pwd)
@@ -245,7 +246,8 @@ topology_up() {
 	conntrack_for_old_kernels
 }
 
-# Until the kernel has noticed the carrier it drops what is sent, and neighbour discovery tries again only after a second.
+# Until the kernel has noticed the carrier it drops what is sent, and neighbour discovery tries
+# again only after a second.
 links_up() {
 	local ns
 
@@ -254,8 +256,9 @@ links_up() {
 	done
 }
 
-# Before 6.2 the NAT does not reuse the port of a closed connection while conntrack remembers it, which by default is longer than a
-# server's TIME_WAIT. There a tuple is reused early only when the gateway forgets sooner, so it is told to.
+# Before 6.2 the NAT does not reuse the port of a closed connection while conntrack remembers it,
+# which by default is longer than a server's TIME_WAIT. There a tuple is reused early only when the
+# gateway forgets sooner, so it is told to.
 conntrack_for_old_kernels() {
 	local major minor
 
@@ -312,8 +315,8 @@ offload_off() { # NAMESPACE:IFACE...
 	done
 }
 
-# Packets of one flow stay in order. A veth pair hands a packet to the processor that sent it; a sender that moves to another one is
-# overtaken by itself, and PAWS counts that, too.
+# Packets of one flow stay in order. A veth pair hands a packet to the processor that sent it; a
+# sender that moves to another one is overtaken by itself, and PAWS counts that, too.
 keep_order() { # NAMESPACE:IFACE...
 	local at
 

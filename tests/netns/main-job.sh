@@ -1,10 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# main-job.sh [ipv4|ipv6]... - connections through reused ports are accepted, at a rate, by whichever way tsnatd decides.
+# main-job.sh [ipv4|ipv6]... - connections through reused ports are accepted, at a rate, by
+# whichever way tsnatd decides.
 #
-# For one client, two clients with unrelated clocks, and the gateway's own sockets: first without tsnatd, to see the server refuse;
-# then with tcp_timestamps=2, the cure that only hosts with one clock have, as the measure; then with tsnatd, and a capture
-# at the server in which no SYN of at least 20 000 reuses may be below what its tuple sent before.
+# For one client, two clients with unrelated clocks, and the gateway's own sockets: first without
+# tsnatd, to see the server refuse; then with tcp_timestamps=2, the cure that only hosts with one
+# clock have, as the measure; then with tsnatd, and a capture at the server in which no SYN of at
+# least 20 000 reuses may be below what its tuple sent before.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -65,8 +67,9 @@ with() { # FAMILY WHO queue|kernel|no-bpf
 	load_until "$1" $CONNECTIONS
 	capture_end "$cap" "$file"
 	check_capture "$out" "$file"
-	# Two SYNs that wait in the queue, put there by two processors, may be given one port; then one of them is dropped. Without BPF
-	# programs segments wait, too, so that happens more often.
+	# Two SYNs that wait in the queue, put there by two processors, may be given one port; then
+	# one of them is dropped. Without BPF programs segments wait, too, so that happens more
+	# often.
 	[ "$2 $3" != 'two queue' ] || clashing=$(($(since srv TcpPassiveOpens) / 400))
 	[ "$3" != no-bpf ] || clashing=$(($(since srv TcpPassiveOpens) / 300)) below=$(($(json "$out" connections) / 5000))
 

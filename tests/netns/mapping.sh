@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# mapping.sh - what conntrack knows and does: the inside tuple of a connection, entries that are deleted, evicted or reused while the
-# server remembers their tuple, two SYNs for one entry, and packets that conntrack finds invalid.
+# mapping.sh - what conntrack knows and does: the inside tuple of a connection, entries that are
+# deleted, evicted or reused while the server remembers their tuple, two SYNs for one entry, and
+# packets that conntrack finds invalid.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -14,7 +15,8 @@ setup() { # CLIENTS
 	: >"$LOG"
 }
 
-# begin_from FAMILY CLIENT PORT: a connection that exchanges half of its bytes and waits for $TMP/go.CLIENT. Its PID is in OPEN.
+# begin_from FAMILY CLIENT PORT: a connection that exchanges half of its bytes and waits for
+# $TMP/go.CLIENT. Its PID is in OPEN.
 begin_from() {
 	rm -f "$TMP/talk.$2" "$TMP/go.$2"
 	spawn "$2" "$TMP/talk.$2" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 --local-port "$3" --bytes 20000 \
@@ -78,7 +80,8 @@ inside() { # FAMILY HOW
 	forget_tsnatd
 }
 
-# Without events the mapping is known where it comes with the queued packet; else from the next start on, which asks conntrack.
+# Without events the mapping is known where it comes with the queued packet; else from the next
+# start on, which asks conntrack.
 without_events() { # DECIDE
 	local what="$1, conntrack_events = false" known
 
@@ -167,7 +170,8 @@ overrun() {
 
 # ---- entries that go while the server remembers ------------------------------------------------------------
 
-# high_then_low [SERVER_PORT]: PORT becomes one whose TIME_WAIT at the server has a TSval of c1 that c2's clock is below.
+# high_then_low [SERVER_PORT]: PORT becomes one whose TIME_WAIT at the server has a TSval of c1
+# that c2's clock is below.
 #
 # c2 has the host's clock; c1 has another offset from every port, half of them above it.
 high_then_low() {
@@ -209,7 +213,8 @@ deleted() { # HOW
 	forget_tsnatd
 }
 
-# CASES 7: the NAT itself takes the entry of a closed connection away, as it has but one port to give.
+# CASES 7: the NAT itself takes the entry of a closed connection away, as it has but one port to
+# give.
 evicted() { # HOW
 	local what="entry evicted for a new connection, $1" out=$TMP/compare.json client order port
 

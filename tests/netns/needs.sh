@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# needs.sh - what tsnatd needs is missing or taken: one line says what and what to do, the exit status is 3, for which the units
-# start it no more, and nothing was changed.
+# needs.sh - what tsnatd needs is missing or taken: one line says what and what to do, the exit
+# status is 3, for which the units start it no more, and nothing was changed.
 
 . "$(dirname "$0")/lib.sh"
 

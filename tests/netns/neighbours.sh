@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# neighbours.sh - what others have set up on the gateway is as before after start, stop and --cleanup.
+# neighbours.sh - what others have set up on the gateway is as before after start, stop and
+# --cleanup.
 
 . "$(dirname "$0")/lib.sh"
 

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# operations.sh - what an administrator does to a gateway on which tsnatd runs: flushes rules, deletes filters, unplugs, renames and
-# replaces interfaces, reloads with good and bad files. Connections go on being repaired, and status says what is wrong while it is.
+# operations.sh - what an administrator does to a gateway on which tsnatd runs: flushes rules,
+# deletes filters, unplugs, renames and replaces interfaces, reloads with good and bad files.
+# Connections go on being repaired, and status says what is wrong while it is.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -38,7 +39,8 @@ repairs() {
 	is "$1: not refused, PAWSEstab, PAWSActive" "$(refused) $(since srv TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive)" '0 0 0'
 }
 
-# A thousand connections per second at most, so that the processors are left to what is tested; every port is in use again and again.
+# A thousand connections per second at most, so that the processors are left to what is tested;
+# every port is in use again and again.
 traffic_begins() {
 	use_every_port ipv4 c1
 	"$@"
@@ -78,7 +80,8 @@ rules_are() { # there|gone: in both families
 	done
 }
 
-# A firewall's reload as firewalld and nftables.service do it: everything is flushed and its own rules are there again, in one transaction.
+# A firewall's reload as firewalld and nftables.service do it: everything is flushed and its own
+# rules are there again, in one transaction.
 firewall_reload() {
 	{
 		echo 'flush ruleset'
@@ -86,8 +89,9 @@ firewall_reload() {
 	} | on gw nft -f -
 }
 
-# Events tell of a flush; without them the rules would be looked at every ten seconds. Five flushes, each as soon as the rules are back from the
-# one before, therefore take longer than half a minute or far less, on however slow a machine.
+# Events tell of a flush; without them the rules would be looked at every ten seconds. Five
+# flushes, each as soon as the rules are back from the one before, therefore take longer than half
+# a minute or far less, on however slow a machine.
 flushed() { # queue|no-bpf
 	local what="$1, rules flushed under traffic" i begin now each=''
 
@@ -229,7 +233,8 @@ rewire() {
 	wire gw out 198.51.100.1/24 2001:db8:77::1/64 srv eth0 $SERVER4/24 $SERVER6/64
 }
 
-# first_connection TEXT: made while the interface is being attached, whichever comes first, it is shifted whole or not at all
+# first_connection TEXT: made while the interface is being attached, whichever comes first, it is
+# shifted whole or not at all
 first_connection() {
 	mark
 	succeeds "$1: the first connection, at once" talk ipv4 c1 20005 --bytes 100000

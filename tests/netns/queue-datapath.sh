@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# queue-datapath.sh - the datapath without BPF: a repaired connection over the death of the daemon, other people's marks, and how `auto`
-# comes to choose it.
+# queue-datapath.sh - the datapath without BPF: a repaired connection over the death of the daemon,
+# other people's marks, and how `auto` comes to choose it.
 #
-# While the daemon is dead, segments of shifted connections are dropped, never let through without their shift; TCP sends them again.
+# While the daemon is dead, segments of shifted connections are dropped, never let through without
+# their shift; TCP sends them again.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -52,7 +53,8 @@ every_packet() { # FAMILY
 	fails "$what: nothing is left after --cleanup" test -e "$RUNTIME_DIR/records.map"
 }
 
-# Checksums left to the hardware, segments merged and cut by the kernel; killed and stopped while data flows.
+# Checksums left to the hardware, segments merged and cut by the kernel; killed and stopped while
+# data flows.
 large() { # FAMILY
 	local what="$1: 1 GB both ways, SIGKILL and SIGTERM on the way"
 
@@ -208,7 +210,8 @@ filters_at_out() {
 	} 2>/dev/null | grep -c '\bid [0-9]'
 }
 
-# A run with BPF programs was killed. They go on for its live connections; new ones are shifted by this datapath alone.
+# A run with BPF programs was killed. They go on for its live connections; new ones are shifted by
+# this datapath alone.
 after_bpf() { # FAMILY
 	local what="$1: after a bpf run was killed"
 

@@ -1,9 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# restart.sh - tsnatd restarted, killed, killed while it writes its state, rebooted, and started beside a damaged state file, all under
-# traffic: no live connection breaks, and no SYN leaves below its tuple's floor afterwards.
+# restart.sh - tsnatd restarted, killed, killed while it writes its state, rebooted, and started
+# beside a damaged state file, all under traffic: no live connection breaks, and no SYN leaves
+# below its tuple's floor afterwards.
 #
-# A reboot is simulated by taking away the live table, the filters and the conntrack entries; then the state file is all there is.
+# A reboot is simulated by taking away the live table, the filters and the conntrack entries; then
+# the state file is all there is.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -12,11 +14,13 @@ HIGH=$((LOW + PORTS - 1))
 
 now() { date +%s.%N; }
 
-# violations_outside CAPTURE FROM TO: how many SYNs were below their tuple's last TSval, and shifts changed.
+# violations_outside CAPTURE FROM TO: how many SYNs were below their tuple's last TSval, and shifts
+# changed.
 #
-# A daemon that was told to stop leaves new connections alone until the next one has started, so what happened between the two times does
-# not count. Nor do the tuples that it happened to: their SYN was refused, then accepted when the client's reset had ended the
-# server's TIME_WAIT, and from there on the server knows less than the capture does.
+# A daemon that was told to stop leaves new connections alone until the next one has started, so
+# what happened between the two times does not count. Nor do the tuples that it happened to: their
+# SYN was refused, then accepted when the client's reset had ended the server's TIME_WAIT, and from
+# there on the server knows less than the capture does.
 violations_outside() {
 	check_capture "$TMP/check.json" --examples 1000000 "$1"
 	sed -n 's/^  "\([0-9.]* .*\)",\{0,1\}$/\1/p' "$TMP/check.json" |
@@ -27,8 +31,9 @@ violations_outside() {
 	wc -l <"$TMP/violations"
 }
 
-# A thousand connections per second are enough, and leave the processors to what is tested. It is the client that takes its time: with a slow
-# server, NAT would give ports away before the last packets of their old connections have come through.
+# A thousand connections per second are enough, and leave the processors to what is tested. It is
+# the client that takes its time: with a slow server, NAT would give ports away before the last
+# packets of their old connections have come through.
 traffic_begins() {
 	mark
 	steady_load ipv4 c1 3
@@ -42,8 +47,8 @@ traffic_ends() { # N: when so many connections were made since mark
 	wait_for 3 no_syn_sent c1
 }
 
-# Without BPF programs nobody decides on a SYN while no daemon runs, and nobody sees what leaves. So there is none then; what is
-# open goes on.
+# Without BPF programs nobody decides on a SYN while no daemon runs, and nobody sees what leaves.
+# So there is none then; what is open goes on.
 no_daemon() { # DECIDE
 	[ "$1" = no-bpf ] || return 0
 	kill -STOP "$WRK"
@@ -170,7 +175,8 @@ in_another_boot() { # ARGS of must_start_tsnatd
 	TSNATD=$TMP/rebooted must_start_tsnatd "$@"
 }
 
-# rebooted DECIDE KEEP ARGS...: KEEP is 1 with the state file, 0 without, to see that it is the file that does it
+# rebooted DECIDE KEEP ARGS...: KEEP is 1 with the state file, 0 without, to see that it is the
+# file that does it
 rebooted() {
 	local what="$1${3:+, ${*:3}}, reboot" keep=$2 cap file=$TMP/server.pcap records refusals stale=0
 
@@ -215,7 +221,8 @@ rebooted() {
 	forget_tsnatd
 }
 
-# damaged DECIDE TEXT MAKES USABLE: a reboot, with the file as the commands MAKES leave it; USABLE is 1 where the temporary is whole
+# damaged DECIDE TEXT MAKES USABLE: a reboot, with the file as the commands MAKES leave it; USABLE
+# is 1 where the temporary is whole
 damaged() {
 	local what="$1, state file $2" records
 
@@ -257,7 +264,8 @@ damaged_files() { # DECIDE
 
 # ---- the sweep -----------------------------------------------------------------------------------------
 
-# An idle shifted connection keeps its record as long as conntrack knows it, far beyond the hold time.
+# An idle shifted connection keeps its record as long as conntrack knows it, far beyond the hold
+# time.
 idle() { # DECIDE
 	local what="$1, hold 2 s"
 

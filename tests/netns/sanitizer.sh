@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# sanitizer.sh - the daemon built with AddressSanitizer and UndefinedBehaviorSanitizer under traffic, questions, reloads, a lost interface and a stop:
-# neither has anything to say, and nothing leaks.
+# sanitizer.sh - the daemon built with AddressSanitizer and UndefinedBehaviorSanitizer under
+# traffic, questions, reloads, a lost interface and a stop: neither has anything to say, and
+# nothing leaks.
 
 . "$(dirname "$0")/lib.sh"
 

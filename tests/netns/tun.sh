@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# tun.sh - an outgoing interface without Ethernet header (tun, as PPP and WireGuard have none): it comes while the daemon runs, in the place of an
-# Ethernet device of the same name, and connections over it are repaired, with one constant and right checksums; also after a restart, and
-# with the Ethernet device back.
+# tun.sh - an outgoing interface without Ethernet header (tun, as PPP and WireGuard have none): it
+# comes while the daemon runs, in the place of an Ethernet device of the same name, and connections
+# over it are repaired, with one constant and right checksums; also after a restart, and with the
+# Ethernet device back.
 
 . "$(dirname "$0")/lib.sh"
 

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# unify.sh - policy unify, in both scopes, by whichever way tsnatd decides: connections of one client, of two, and of the gateway itself
-# through reused ports are accepted, as main-job.sh shows of repair. And stricter servers have nothing to refuse either: one that compares
-# timestamps per source address, one per tuple.
+# unify.sh - policy unify, in both scopes, by whichever way tsnatd decides: connections of one
+# client, of two, and of the gateway itself through reused ports are accepted, as main-job.sh shows
+# of repair. And stricter servers have nothing to refuse either: one that compares timestamps per
+# source address, one per tuple.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -84,8 +85,9 @@ strict() { # COUNTER
 	json "$TMP/strict.json" "$1"
 }
 
-# Both clients, the server and the daemon share one processor, so that no packet overtakes another on the way from the gateway to the
-# server. To a server that compares with all ports of an address, at 1 MHz, some microseconds of that are too much, whoever's clock it is.
+# Both clients, the server and the daemon share one processor, so that no packet overtakes another
+# on the way from the gateway to the server. To a server that compares with all ports of an
+# address, at 1 MHz, some microseconds of that are too much, whoever's clock it is.
 strict_load() { # FAMILY SECONDS CLIENT...
 	local client pids=() url="http://$STRICT4/"
 
@@ -127,8 +129,9 @@ strict_with() { # MODE FAMILY SCOPE DECIDE
 	forget_tsnatd
 }
 
-# One of the two clients has a clock of 1 MHz. Its connection is silent while others come and go, so when it speaks again it is millions of
-# ticks ahead of them; and just before, another one of that client has taken the destination's clock along by a little.
+# One of the two clients has a clock of 1 MHz. Its connection is silent while others come and go,
+# so when it speaks again it is millions of ticks ahead of them; and just before, another one of
+# that client has taken the destination's clock along by a little.
 strict_with_fast_clock() { # DECIDE
 	local what="server that compares per address, a client with a 1 MHz clock, $1" silent
 

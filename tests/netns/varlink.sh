@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# varlink.sh - the daemon's varlink socket: two clients that are not ours understand it (varlinkctl, python-varlink), others' users may
-# ask but not reload, and callers that send a thousand calls and read nothing are cut off without a SYN noticing.
+# varlink.sh - the daemon's varlink socket: two clients that are not ours understand it
+# (varlinkctl, python-varlink), others' users may ask but not reload, and callers that send a
+# thousand calls and read nothing are cut off without a SYN noticing.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -142,7 +143,8 @@ other_users() {
 
 # ---- callers that do not read ----------------------------------------------------------------------------
 
-# Eight of them, a thousand calls each, whose answers are three megabytes; it prints when each was cut off.
+# Eight of them, a thousand calls each, whose answers are three megabytes; it prints when each was
+# cut off.
 NEVER_READ='
 import select, socket, sys, time
 N = 8

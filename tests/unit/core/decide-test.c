@@ -182,7 +182,7 @@ static void test_refused_rearms(void **state)
 	(void)state;
 	p.hold = 60000;
 	/* a SYN that nobody repaired, refused by a server whose 60 s start again */
-	p.r.seen_ms = START + 59000;
+	challenge(&p, 900000000, START + 59000);
 	assert_int_equal(syn(&p, 2, 1000, START + 119000).tsval, 900000000 + 119000);
 	p = closed_at(900000000, START);
 	p.hold = 60000;
@@ -318,6 +318,10 @@ static void test_answered_never_changes(void **state)
 	for (uint32_t ms = 0; ms < 100000; ms += 777)
 		assert_int_equal(syn(&p, 2, 1000 + ms, START + 500 + ms).shift, first.shift);
 	/* a challenge ACK that comes late teaches nothing, as the server has answered */
+	challenge(&p, 80000000, START + 200400);
+	assert_false(p.r.state & RECORD_FLOOR);
+	assert_int_equal(syn(&p, 2, 200000, START + 200500).shift, first.shift);
+	/* nor does one that came just before the answer */
 	p.r.floor = 80000000;
 	p.r.state |= RECORD_FLOOR;
 	assert_int_equal(syn(&p, 2, 200000, START + 200500).shift, first.shift);
@@ -378,7 +382,7 @@ static void test_constant_isn(void **state)
 	assert_int_equal(syn(&p, 9, 101, START + 20200).kind, DECISION_NEW);
 	/* reset */
 	answer(&p, START + 20201);
-	p.r.state |= RECORD_RESET;
+	client_resets(&p, START + 20250);
 	assert_int_equal(syn(&p, 9, 200, START + 20300).kind, DECISION_NEW);
 }
 
@@ -402,8 +406,7 @@ static void test_learnt_floor(void **state)
 	/* a challenge without the client's RST */
 	p = new_path();
 	syn(&p, 2, 1000, START);
-	refuse(&p, 80000000, START + 10);
-	p.r.state &= ~RECORD_RESET;
+	challenge(&p, 80000000, START + 10);
 	assert_after(syn(&p, 2, 2000, START + 1000).tsval, 80000000);
 }
 

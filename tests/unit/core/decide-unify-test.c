@@ -13,17 +13,8 @@
 
 #include <cmocka.h>
 
+#include "connection-packets.h"
 #include "tsclock-common.h"
-
-struct counting;
-
-static void count(struct counting *to, __u32 which)
-{
-	(void)to;
-	(void)which;
-}
-
-#include "core/connection.h"
 
 #define TUPLES 64
 #define CLIENTS 24
@@ -112,11 +103,6 @@ static struct decide_input input_for(const struct world *w, uint32_t i, uint32_t
 static bool destinations_have_clocks(const struct world *w)
 {
 	return w->policy == POLICY_UNIFY && w->clock.scope == SCOPE_DESTINATION;
-}
-
-static struct wire_packet packet(uint16_t flags, uint32_t seq, uint32_t tsval)
-{
-	return (struct wire_packet){ .flags = flags, .seq = seq, .ts_count = 1, .tsval = tsval };
 }
 
 /* TSVAL left, and the gateway believes it. */
