@@ -16,7 +16,6 @@ static int wire_load(const struct wire_src *src, __u32 off, void *to, __u32 len)
 	return 0;
 }
 
-#include "ether.h"
 #include "wire_parse.h"
 
 enum wire_status packet_parse(const uint8_t *data, size_t len, struct wire_packet *ret)
@@ -24,14 +23,6 @@ enum wire_status packet_parse(const uint8_t *data, size_t len, struct wire_packe
 	const struct wire_src src = { .data = data, .len = len };
 
 	return wire_parse(&src, 0, ret);
-}
-
-enum wire_status packet_parse_ethernet(const uint8_t *data, size_t len, struct wire_packet *ret)
-{
-	const struct wire_src src = { .data = data, .len = len };
-	int off = ether_l3_offset(&src);
-
-	return off < 0 ? WIRE_OTHER : wire_parse(&src, (__u32)off, ret);
 }
 
 size_t packet_ip_length(const uint8_t *data, size_t len)

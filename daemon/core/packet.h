@@ -16,12 +16,5 @@
  */
 enum wire_status packet_parse(const uint8_t *data, size_t len, struct wire_packet *ret);
 
-/*
- * The same for a packet that starts with an Ethernet header and up to two VLAN tags; RET's tcp_off
- * counts from there. A frame that carries neither IPv4 nor IPv6 is WIRE_OTHER, like one too short
- * to say.
- */
-enum wire_status packet_parse_ethernet(const uint8_t *data, size_t len, struct wire_packet *ret);
-
 /* Bytes of the packet by its IP header, at most LEN: padding behind it does not count. */
 size_t packet_ip_length(const uint8_t *data, size_t len);

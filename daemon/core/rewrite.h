@@ -12,7 +12,7 @@
  * complete: a partial one (CHECKSUM_PARTIAL) would come out wrong. A checksum that was wrong stays
  * wrong, so that the receiver still drops the segment.
  *
- * packet_parse() or packet_parse_ethernet() made PKT of these same LEN bytes. The caller knows
+ * packet_parse() made PKT of these same LEN bytes. The caller knows
  * whether the connection may have a shift at all: decide_pass_reason() tells it of SYNs.
  *
  * Returns how many options were changed.

@@ -61,19 +61,20 @@ static int open_records(struct datapath *dp, const struct datapath_config *cfg,
 {
 	struct records_config rc = { .records = cfg->records, .destinations = DESTINATIONS };
 	char path[160];
-	int r = read_boot_id(rc.boot_id);
+	int r;
 
-	if (r >= 0 && getrandom(rc.random, sizeof(rc.random), 0) != (ssize_t)sizeof(rc.random))
-		r = -EIO;
+	*ret_error = "the file records.map in the runtime directory cannot be made or read";
 	records_path(path, sizeof(path), cfg->runtime_dir);
-	if (r >= 0)
-		r = records_open(&dp->records, path, &rc);
+	r = read_boot_id(rc.boot_id);
+	if (r < 0)
+		return r;
+	if (getrandom(rc.random, sizeof(rc.random), 0) != (ssize_t)sizeof(rc.random))
+		return -EIO;
+	r = records_open(&dp->records, path, &rc);
 	if (r == -EBADMSG)
 		log_warn("%s is damaged or of another version: made anew", path);
-	if (r < 0 && r != -EBADMSG) {
-		*ret_error = "the file records.map in the runtime directory cannot be made or read";
+	else if (r < 0)
 		return r;
-	}
 	dp->inherited = r == 1;
 	dp->counting.records = dp->records;
 	if (records_limit(dp->records) != cfg->records)

@@ -115,13 +115,17 @@ static int make_index(struct records *t)
 		.user = &t->file,
 	};
 	r = hash_index_init(&t->records);
-	if (r >= 0)
-		r = hash_index_init(&t->destinations);
-	if (r >= 0)
-		r = list_destinations(t);
-	for (uint32_t i = 0; r >= 0 && i < h->records_used_max; i++)
+	if (r < 0)
+		return r;
+	r = hash_index_init(&t->destinations);
+	if (r < 0)
+		return r;
+	r = list_destinations(t);
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < h->records_used_max; i++)
 		((struct record_slot *)hash_index_slot(&t->records, i))->decided_ns = 0;
-	return r;
+	return 0;
 }
 
 static void drop_index(struct records *t)
@@ -150,8 +154,9 @@ static int open_or_make(struct records *t, const char *path, const struct record
 	if (live < 0 && live != -EBADMSG)
 		return live;
 	r = records_file_make(&t->file, path, cfg);
-	if (r >= 0)
-		r = make_index(t);
+	if (r < 0)
+		return r;
+	r = make_index(t);
 	return r < 0 ? r : live;
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/packet.h"
 #include "core/rewrite.h"
+#include "../unit/core/packet-ethernet.h"
 
 #define MUST(x)                           \
 	do {                              \

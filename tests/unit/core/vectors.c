@@ -6,6 +6,7 @@
 
 #include "core/packet.h"
 #include "core/rewrite.h"
+#include "packet-ethernet.h"
 #include "vectors.h"
 
 static const char *const counter_names[] = { COUNTERS(COUNTER_NAME) };
