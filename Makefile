@@ -9,14 +9,18 @@ BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool /usr/local/sbin/bpftool) bpf
 PKG_CONFIG ?= pkg-config
 B ?= build
 
-WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wformat=2 -Wno-format-nonliteral
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
+	-Wformat=2 -Wno-format-nonliteral
 CFLAGS ?= -O2 -g
-ALL_CFLAGS = -std=gnu17 $(WARN) -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I$(B) -Idaemon $(CFLAGS) $(SAN)
+ALL_CFLAGS = -std=gnu17 $(WARN) -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I$(B) -Idaemon \
+	$(CFLAGS) $(SAN)
 
-DAEMON_PKGS := zlib libnfnetlink libbpf libmnl libnftnl libnetfilter_queue libnetfilter_conntrack libsystemd libconfig json-c
+DAEMON_PKGS := zlib libnfnetlink libbpf libmnl libnftnl libnetfilter_queue libnetfilter_conntrack \
+	libsystemd libconfig json-c
 CTL_PKGS := libconfig json-c
 
-# tsnatctl is ctl/, and of the rest what reads a configuration, the interface's text and the log; the daemon is all but ctl/.
+# The daemon is all folders but ctl/. tsnatctl is ctl/ and config/, with the text of the varlink
+# interface and the log.
 SOURCES := $(filter-out %.bpf,$(patsubst daemon/%.c,%,$(wildcard daemon/*.c daemon/*/*.c)))
 CTL_OBJS := $(filter ctl/% config/%,$(SOURCES)) varlink/gateway_idl base/log
 DAEMON_OBJS := $(filter-out ctl/%,$(SOURCES))
@@ -33,7 +37,7 @@ $(B)/%.o: daemon/%.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(shell $(PKG_CONFIG) --cflags $(DAEMON_PKGS)) -MMD -MP -c -o $@ $<
 
-# What names the configuration file is made again when it is to be at another place.
+# The objects that name the configuration file are made again when SYSCONFDIR changes.
 $(B)/sysconfdir: force
 	@mkdir -p $(@D)
 	@echo '$(SYSCONFDIR)' | cmp -s - $@ || echo '$(SYSCONFDIR)' >$@
@@ -44,7 +48,8 @@ $(B)/config/config_args.o $(B)/ctl/ctl_config.o: ALL_CFLAGS += -DSYSCONFDIR='"$(
 BPF_INCLUDE := $(addprefix -I,$(wildcard /usr/include/$(shell $(CC) -print-multiarch)))
 $(B)/tsnat.bpf.o: daemon/datapath_bpf/tsnat.bpf.c Makefile
 	@mkdir -p $(@D)
-	$(CLANG) -O2 -g -target bpf -mcpu=v3 -Wall -Wextra -Idaemon $(BPF_INCLUDE) -MMD -MP -MF $(B)/tsnat.bpf.d -c -o $@ $<
+	$(CLANG) -O2 -g -target bpf -mcpu=v3 -Wall -Wextra -Idaemon $(BPF_INCLUDE) \
+		-MMD -MP -MF $(B)/tsnat.bpf.d -c -o $@ $<
 
 $(B)/tsnat.skel.h: $(B)/tsnat.bpf.o
 	$(BPFTOOL) gen skeleton $< name tsnat_bpf >$@.new && mv $@.new $@
@@ -53,8 +58,8 @@ $(patsubst %,$(B)/%.o,$(filter datapath_bpf/%,$(SOURCES))): | $(B)/tsnat.skel.h
 
 # ---- tests ----
 
-# tests/unit mirrors daemon/: the test of daemon/D/F.c is tests/unit/D/F-test.c. The core is an archive of its own, and its
-# tests link nothing else, so that a stray dependency shows.
+# tests/unit mirrors daemon/: the test of daemon/D/F.c is tests/unit/D/F-test.c. The core is an
+# archive of its own, and its tests link nothing else, so that a stray dependency shows.
 UNIT_TESTS := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/*-test.c tests/unit/*/*-test.c))
 CORE_TESTS := $(filter core/%,$(UNIT_TESTS))
 
@@ -69,8 +74,9 @@ $(B)/tests/%.o: tests/unit/%.c Makefile | $(B)/tsnat.skel.h
 $(CORE_TESTS:%=$(B)/tests/%): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/core/vectors.o $(B)/core.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs cmocka)
 $(B)/tests/%: $(B)/tests/%.o $(B)/tests/core/vectors.o $(B)/all.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -pthread $(shell $(PKG_CONFIG) --libs cmocka $(DAEMON_PKGS))
-# programs that tests run
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -pthread \
+		$(shell $(PKG_CONFIG) --libs cmocka $(DAEMON_PKGS))
+# a program that a test runs
 $(B)/tests/ctl/tsnatctl-test: | $(B)/tsnatctl
 
 unit-tests: $(UNIT_TESTS:%=$(B)/tests/%)
@@ -80,8 +86,8 @@ FUZZ_SECONDS ?= 60
 FUZZ_SOURCES := core/packet core/rewrite queue/queue_netlink net/mapping
 $(B)/fuzz/%: tests/fuzz/%.c $(wildcard daemon/core/*.h) $(FUZZ_SOURCES:%=daemon/%.c) Makefile
 	@mkdir -p $(@D)
-	$(CLANG) -std=gnu17 $(WARN) -D_GNU_SOURCE -Idaemon -O1 -g -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=undefined -o $@ $< $(FUZZ_SOURCES:%=daemon/%.c) \
+	$(CLANG) -std=gnu17 $(WARN) -D_GNU_SOURCE -Idaemon -O1 -g \
+		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -o $@ $< $(FUZZ_SOURCES:%=daemon/%.c) \
 		$(shell $(PKG_CONFIG) --libs libmnl libnetfilter_queue libnetfilter_conntrack)
 fuzz: $(FUZZERS:%=$(B)/fuzz/%)
 	tests/fuzz/fuzz.sh $(FUZZ_SECONDS) $^
@@ -89,15 +95,16 @@ fuzz: $(FUZZERS:%=$(B)/fuzz/%)
 deps:
 	tests/deps.sh
 
-SAN_MAKE = $(MAKE) B=build/san CC=$(CLANG) SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
+SAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+SAN_MAKE = $(MAKE) B=build/san CC=$(CLANG) SAN="$(SAN_FLAGS)"
 
-# Each end-to-end test is a program of its own, which says in its first lines what it shows. The emulated machine is slow.
+# Each end-to-end test is a program, whose first lines say what it shows. The emulated machine is slow.
 NETNS_TESTS := $(filter-out tests/netns/lib%,$(sort $(wildcard tests/netns/*.sh)))
 VM_TIME := -t 1300
 
 # All tests, or those of these names: make check TEST="decide-test connection.sh"
 TEST ?=
-CHECKED_UNITS = $(if $(TEST),$(foreach t,$(UNIT_TESTS),$(if $(filter $(notdir $t),$(TEST)),$t)),$(UNIT_TESTS))
+CHECKED_UNITS = $(foreach t,$(UNIT_TESTS),$(if $(call named,$(notdir $t)),$t))
 named = $(if $(TEST),$(filter $1,$(TEST)),$1)
 
 check: deps
@@ -107,9 +114,11 @@ check: deps
 	TEST="$(TEST)" tests/run.sh $(UNIT_TESTS:%=build/tests/%) $(UNIT_TESTS:%=build/san/tests/%) \
 		tests/format.sh tests/includes.py tests/netns/check-capture-test.py \
 		"tests/fuzz/fuzz.sh 10 $(FUZZERS:%=build/fuzz/%)" \
-		-2 $(NETNS_TESTS) tests/service/files.sh tests/service/deb.sh $(VM_TIME) "tests/vm/debian-6.1.sh -s" tests/service/systemd.sh
+		-2 $(NETNS_TESTS) tests/service/files.sh tests/service/deb.sh \
+		$(VM_TIME) "tests/vm/debian-6.1.sh -s" tests/service/systemd.sh
 
-# Debian's 6.1 kernel under emulation: the native queue expression, mappings attached to packets, flowtables, VLAN
+# Debian's 6.1 kernel under emulation: the native queue expression, mappings attached to packets,
+# flowtables, VLAN
 check-vm: deps
 	$(MAKE) all
 	tests/run.sh $(VM_TIME) tests/vm/debian-6.1.sh
