@@ -1,7 +1,8 @@
 # install, uninstall and deb; included by the Makefile.
 #
-# PREFIX, SYSCONFDIR and the directories below may be given; DESTDIR is put before all of them. With a DESTDIR files are
-# copied and nothing else happens. Without, as root, the running system gets to know: the user, the units.
+# PREFIX, SYSCONFDIR and the directories below can be set. DESTDIR is put before all of them. With
+# DESTDIR, files are copied and nothing else happens. Without it, install also makes the user and
+# reloads systemd, for which it needs root.
 
 SYSCONFDIR ?= /etc
 SBINDIR ?= $(PREFIX)/sbin
@@ -26,17 +27,18 @@ INSTALL_FILES = \
 	644:contrib/bash-completion/tsnatctl:$(COMPLETIONDIR)/tsnatctl \
 	$(foreach f,$(filter-out conf/tsnatd.conf,$(wildcard conf/*)),644:$f:$(DOCDIR)/$(notdir $f))
 
-# Directories that are only ours. In a DESTDIR, uninstall removes every empty one.
+# Directories that no other package uses. With DESTDIR, uninstall removes every empty directory.
 INSTALL_OWN_DIRS = $(DOCDIR) $(SYSCONFDIR)/tsnatd
 
-# The units name the daemon where it will be, and the configuration file where it is not the usual one.
+# The units name the configuration file if it is not the default of tsnatd.
 UNIT_CONFIG = $(if $(filter-out /etc,$(SYSCONFDIR)), -c $(SYSCONFDIR)/tsnatd.conf)
 
-# always made anew: PREFIX may be another one than the last time
+# Always made anew, because PREFIX may have changed.
 $(B)/systemd/%.service: systemd/%.service.in systemd/common.in force
 	@mkdir -p $(@D)
-	@sed -e '/^@common@$$/{' -e 'r systemd/common.in' -e 'd' -e '}' $< | sed \
-		-e 's|@sbindir@|$(SBINDIR)|g' -e 's|@sysconfdir@|$(SYSCONFDIR)|g' -e 's|@config@|$(UNIT_CONFIG)|g' >$@
+	@sed -e '/^@common@$$/{' -e 'r systemd/common.in' -e 'd' -e '}' $< | \
+		sed -e 's|@sbindir@|$(SBINDIR)|g' -e 's|@sysconfdir@|$(SYSCONFDIR)|g' \
+		-e 's|@config@|$(UNIT_CONFIG)|g' >$@
 
 $(B)/man/%: daemon/% $(B)/sysconfdir
 	@mkdir -p $(@D)
@@ -55,11 +57,12 @@ install: all units man
 	@[ -e "$(DESTDIR)$(SYSCONFDIR)/tsnatd.conf" ] || \
 		install -m 644 conf/tsnatd.conf "$(DESTDIR)$(SYSCONFDIR)/tsnatd.conf"
 ifeq ($(DESTDIR),)
-	@systemd-sysusers $(SYSUSERSDIR)/tsnatd.conf || echo "systemd-sysusers could not make the user tsnatd" >&2
+	@systemd-sysusers $(SYSUSERSDIR)/tsnatd.conf || \
+		echo "systemd-sysusers could not make the user tsnatd" >&2
 	@[ ! -d /run/systemd/system ] || systemctl daemon-reload
 endif
 
-# Everything that install and the daemon made, but a configuration that was edited.
+# Remove everything that install and the daemon made, except for an edited configuration.
 uninstall:
 ifeq ($(DESTDIR),)
 	@systemd/forget.sh $(SBINDIR)/tsnatd $(SYSCONFDIR)
@@ -73,12 +76,13 @@ ifeq ($(DESTDIR),)
 	@[ ! -d /run/systemd/system ] || systemctl daemon-reload
 else
 	@cd "$(DESTDIR)" 2>/dev/null || exit 0; \
-	for d in $(INSTALL_OWN_DIRS) $(SYSCONFDIR) $(foreach f,$(INSTALL_FILES),$(dir $(lastword $(subst :, ,$f)))); do \
+	for d in $(INSTALL_OWN_DIRS) $(SYSCONFDIR) \
+		$(foreach f,$(INSTALL_FILES),$(dir $(lastword $(subst :, ,$f)))); do \
 		d=$${d#/}; [ ! -d "$$d" ] || rmdir -p --ignore-fail-on-non-empty "$${d%/}"; \
 	done
 endif
 
-# A package for Debian and what is made of it, built as contrib/debian/rules says: $(B)/deb/*.deb
+# Debian packages, built by contrib/debian/rules: $(B)/deb/*.deb
 deb:
 	contrib/debian/build.sh $(VERSION) $(B)/deb
 

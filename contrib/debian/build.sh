@@ -3,7 +3,8 @@
 #
 #	contrib/debian/build.sh VERSION DIRECTORY
 #
-# In a copy of the tree below DIRECTORY, as what is built for a package has other flags; the packages are in DIRECTORY then.
+# The packages are put in DIRECTORY. They are built in a copy of the tree there, because Debian's
+# compiler flags differ from those of this tree.
 set -eu
 version=$1 out=$2
 src=$out/tsnatd-$version
@@ -12,10 +13,11 @@ rm -rf "$out"
 mkdir -p "$src"
 cp -R LICENSE Makefile conf contrib daemon systemd tests "$src"
 cp -R contrib/debian "$src/debian"
-# the Makefile's version is the one that counts
+# the version comes from the Makefile
 sed -i "1s/(.*)/($version-1)/" "$src/debian/changelog"
 cd "$src"
-DEB_BUILD_OPTIONS="noautodbgsym parallel=$(nproc) ${DEB_BUILD_OPTIONS:-}" dpkg-buildpackage -b -us -uc >../build.log 2>&1 || {
+export DEB_BUILD_OPTIONS="noautodbgsym parallel=$(nproc) ${DEB_BUILD_OPTIONS:-}"
+dpkg-buildpackage -b -us -uc >../build.log 2>&1 || {
 	tail -n 30 ../build.log >&2
 	exit 1
 }

@@ -157,29 +157,28 @@ int config_load(struct config *ret, enum config_action *ret_action, int argc, ch
 	return 0;
 }
 
-/* clang-format would join the lines. */
-/* clang-format off */
 void config_usage(void)
 {
 	puts("usage: tsnatd [OPTION]...\n"
-	     "NAT for TCP timestamps: when a translated connection reuses the addresses and ports of\n"
-	     "an earlier one, the server still sees timestamps that only grow.\n\n"
+	     "NAT for TCP timestamps: when a translated connection reuses the addresses and\n"
+	     "ports of an earlier one, the server still sees timestamps that only grow.\n\n"
 	     "  -c, --config FILE              configuration file (default:\n"
 	     "                                 " CONFIG_DEFAULT_FILE ", if it exists)\n"
 	     "  -i, --interface IFACE          an outgoing interface; may be repeated\n"
 	     "                                 (default: the interfaces of the default routes)\n"
-	     "      --policy repair|unify      shift only connections that the server would refuse,\n"
+	     "      --policy repair|unify      shift only connections that would be refused,\n"
 	     "                                 or give each destination one clock\n"
-	     "      --scope destination|tuple  with \"unify\": one clock per destination or per tuple\n"
+	     "      --scope destination|tuple  one clock per destination or per tuple (\"unify\")\n"
 	     "      --datapath auto|bpf|queue  how shifts are applied to packets\n"
 	     "      --decide queue|kernel      where SYNs are decided first\n"
-	     "      --rules managed|none       install nft rules, or leave them to the administrator\n"
+	     "      --rules managed|none       install nft rules, or leave them to you\n"
 	     "                                 (see conf/tsnatd.nft)\n"
-	     "      --queue-num N              number of the first netfilter queue (default: 5150)\n"
+	     "      --queue-num N              number of the first netfilter queue\n"
+	     "                                 (default: 5150)\n"
 	     "      --queues N                 number of queues, with two threads each\n"
 	     "                                 (default: 0, one per processor)\n"
-	     "      --restart-gap bypass|wait  SYNs pass undecided during a restart, or wait for the\n"
-	     "                                 next start; waiting needs systemd\n"
+	     "      --restart-gap bypass|wait  SYNs pass undecided during a restart, or wait\n"
+	     "                                 for the next start, which needs systemd\n"
 	     "      --hold SECONDS             how long a record outlives its last packet\n"
 	     "                                 (default: 300)\n"
 	     "      --state-dir DIR            (default: /var/lib/tsnatd)\n"
@@ -187,11 +186,10 @@ void config_usage(void)
 	     "      --pin-dir DIR              on a bpffs (default: /sys/fs/bpf/tsnatd)\n"
 	     "      --log-level LEVEL          error, warning, notice, info or debug\n"
 	     "      --check                    validate the configuration and exit\n"
-	     "      --cleanup                  remove the rules, filters and pins of this instance\n"
-	     "                                 and exit\n"
+	     "      --cleanup                  remove the rules, filters and pins of this\n"
+	     "                                 instance, and exit\n"
 	     "      --remove-rules             remove the rules of this instance and exit\n"
 	     "      --version, --help\n\n"
 	     "Exit codes: 0 success, 1 failure, 2 wrong usage or configuration, 3 a permission,\n"
 	     "a kernel feature or a resource is missing or in use.");
 }
-/* clang-format on */

@@ -23,8 +23,6 @@ struct ctl_options {
 /* Exit status for wrong usage and for a configuration that is not valid. */
 #define CTL_EXIT_INVALID 2
 
-int ctl_status(const struct ctl_options *o);
-int ctl_stats(const struct ctl_options *o);
 int ctl_connections(const struct ctl_options *o);
 int ctl_destinations(const struct ctl_options *o);
 int ctl_top(const struct ctl_options *o);

@@ -104,7 +104,7 @@ static void print_status(struct json_object *status, bool aligned)
 	table_free(&t);
 }
 
-int ctl_status(const struct ctl_options *o)
+static int ctl_status(const struct ctl_options *o)
 {
 	struct json_object *status;
 
@@ -141,7 +141,7 @@ static void print_stats(struct json_object *statistics, bool aligned)
 	table_free(&t);
 }
 
-int ctl_stats(const struct ctl_options *o)
+static int ctl_stats(const struct ctl_options *o)
 {
 	struct json_object *statistics;
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# The Debian package: what is in it, and that it comes and goes cleanly where no systemd runs (a chroot of Debian 12).
+# The Debian package: its contents; and installing and removing it leaves nothing behind in a chroot
+# of Debian 12, where no systemd runs.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/service/lib.sh
@@ -9,11 +10,13 @@ for p in debootstrap dpkg-buildpackage dh; do
 done
 package=$(fresh_package) || { echo "not ok - make deb"; exit 1; }
 echo "ok - make deb: ${package##*/}"
-check "the version is tsnatd's" [ "$(dpkg-deb -f "$package" Version)" = "$(build/tsnatd --version | cut -d' ' -f2)-1" ]
+version=$(build/tsnatd --version | cut -d' ' -f2)
+check "the version is tsnatd's" [ "$(dpkg-deb -f "$package" Version)" = "$version-1" ]
 for library in libbpf1 libnftnl11 libnetfilter-queue1 libsystemd0 libconfig9 libjson-c5; do
 	check "depends on $library" grep -q "\b$library\b" <(dpkg-deb -f "$package" Depends)
 done
-check "/etc/tsnatd.conf is a configuration file" [ "$(dpkg-deb --ctrl-tarfile "$package" | tar xO ./conffiles)" = /etc/tsnatd.conf ]
+conffiles=$(dpkg-deb --ctrl-tarfile "$package" | tar xO ./conffiles)
+check "/etc/tsnatd.conf is a configuration file" [ "$conffiles" = /etc/tsnatd.conf ]
 if command -v lintian >/dev/null; then
 	errors=$(lintian --allow-root --fail-on error "$package" 2>&1) || echo "$errors"
 	check "lintian finds no error" [ -z "$(grep '^E:' <<<"$errors")" ]
@@ -27,8 +30,11 @@ trap 'rm -rf "$root"' EXIT
 cp -a --reflink=auto "$base/." "$root"
 cp "$package" "$root/tsnatd.deb"
 in_root() { LC_ALL=C DEBIAN_FRONTEND=noninteractive chroot "$root" "$@"; }
-# all but what dpkg and friends keep about packages in general
-files() { ( cd "$root" && find . -path ./var/lib/dpkg -prune -o -path ./var/log -prune -o -path ./var/cache -prune -o -print | sort ); }
+# All files except for logs and the data of package tools
+files() {
+	( cd "$root" && find . -path ./var/lib/dpkg -prune -o -path ./var/log -prune \
+		-o -path ./var/cache -prune -o -print | sort )
+}
 quiet() { "$@" >"$root/log" 2>&1 || { cat "$root/log"; return 1; }; }
 : >"$root/log"
 
@@ -38,20 +44,25 @@ check "installs" quiet in_root dpkg -i /tsnatd.deb
 check "makes the user" in_root getent passwd tsnatd
 check "tsnatd runs" in_root tsnatd --version
 check "the configuration is valid" in_root tsnatd --check
-check "the units are there" [ -e "$root/lib/systemd/system/tsnatd.service" -a -e "$root/lib/systemd/system/tsnatd@.service" ]
+for unit in tsnatd.service tsnatd@.service; do
+	check "$unit is there" [ -e "$root/lib/systemd/system/$unit" ]
+done
 check "none is enabled" [ -z "$(find "$root/etc/systemd" -name 'tsnatd*')" ]
 in_root systemctl enable -q tsnatd.service
-check "can be enabled" [ -L "$root/etc/systemd/system/multi-user.target.wants/tsnatd.service" ]
+enabled=$root/etc/systemd/system/multi-user.target.wants/tsnatd.service
+check "can be enabled" [ -L "$enabled" ]
 check "installs over itself" quiet in_root dpkg -i /tsnatd.deb
-check "and stays enabled" [ -L "$root/etc/systemd/system/multi-user.target.wants/tsnatd.service" ]
+check "and stays enabled" [ -L "$enabled" ]
 mkdir -p "$root/var/lib/tsnatd" "$root/var/lib/tsnatd-lan"
 echo 'hold = 400;' >>"$root/etc/tsnatd.conf"
 touch "$root/var/lib/tsnatd/state" "$root/etc/tsnatd/lan.conf"
 check "is removed" quiet in_root dpkg -r tsnatd
-check "which keeps configuration and state" [ -e "$root/etc/tsnatd.conf" -a -e "$root/var/lib/tsnatd/state" -a -e "$root/etc/tsnatd/lan.conf" ]
+for kept in etc/tsnatd.conf etc/tsnatd/lan.conf var/lib/tsnatd/state; do
+	check "which keeps $kept" [ -e "$root/$kept" ]
+done
 check "is purged" quiet in_root dpkg -P tsnatd
 files >"$root/after"
-check "which leaves no file" diff "$root/before" <(grep -vx ./after "$root/after")
+check "which leaves no new file" diff "$root/before" <(grep -vx ./after "$root/after")
 check "and no user" not grep -q tsnatd "$root/etc/passwd" "$root/etc/group" "$root/etc/shadow"
-check "all others are there" [ "$(cksum <"$root/etc/passwd")" = "$users" ]
+check "all other users are there" [ "$(cksum <"$root/etc/passwd")" = "$users" ]
 exit $failed

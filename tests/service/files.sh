@@ -1,5 +1,6 @@
 #!/bin/bash
-# Documents, completions, units and examples say what the programs do; install and uninstall are each other's inverse.
+# Documents, completions, units and examples agree with the programs. uninstall removes everything
+# that install makes.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/service/lib.sh
@@ -8,10 +9,16 @@ trap 'rm -rf "$tmp"' EXIT
 make -s all units || { echo "not ok - build"; exit 1; }
 
 words() { sort -u | xargs; }
-# The options that a program's --help shows at the beginning of a line, and the keys of the configuration's table
-long_options() { "$1" --help | grep -oE '^ +(-[a-z], )?--[a-z-]+(, --[a-z-]+)?' | grep -oE -e '--[a-z-]+' | words; }
+# Words that a program knows: the options at the beginning of a line of its --help, the keys in the
+# table of options, the subcommands of tsnatctl
+long_options() {
+	"$1" --help | grep -oE '^ +(-[a-z], )?--[a-z-]+(, --[a-z-]+)?' | grep -oE -e '--[a-z-]+' |
+		words
+}
 keys() { sed -n 's/^\t{ "\([a-z_]*\)", OPTION_.*/\1/p' daemon/config/config.c | words; }
-subcommands() { build/tsnatctl --help | sed -n '/^Subcommands/,/^$/s/^  \([a-z]*\) .*/\1/p' | words; }
+subcommands() {
+	build/tsnatctl --help | sed -n '/^Subcommands/,/^$/s/^  \([a-z]*\) .*/\1/p' | words
+}
 contains_all() { # FILE WORD...
 	local file=$1 w ok=0
 	shift
@@ -20,7 +27,7 @@ contains_all() { # FILE WORD...
 	done
 	return $ok
 }
-contains_options() { # MANUAL-PAGE OPTION...: in man's markup "--x" is "\-x"
+contains_options() { # MANUAL-PAGE OPTION...: in roff, "--x" is "\-x"
 	local page=$1
 	shift
 	contains_all "$page" $(printf '%s\n' "$@" | sed 's/^--/\\\\-/')
@@ -28,12 +35,15 @@ contains_options() { # MANUAL-PAGE OPTION...: in man's markup "--x" is "\-x"
 
 # --- configuration ---
 sed 's/^#\([a-z_]* = \)/\1/' conf/tsnatd.conf >"$tmp/all.conf"
-check "tsnatd.conf has every key" [ "$(sed -n 's/^\([a-z_]*\) = .*/\1/p' "$tmp/all.conf" | words)" = "$(keys)" ]
+conf_keys=$(sed -n 's/^\([a-z_]*\) = .*/\1/p' "$tmp/all.conf" | words)
+check "tsnatd.conf has every key" [ "$conf_keys" = "$(keys)" ]
 check "tsnatd.conf is valid" build/tsnatd -c conf/tsnatd.conf --check
 echo 'restart_gap = "hold";' >"$tmp/old.conf"
 check "an earlier name of a value is valid" build/tsnatd -c "$tmp/old.conf" --check 2>"$tmp/notice"
-check "and gets one notice" [ "$(cat "$tmp/notice")" = "$tmp/old.conf:1: restart_gap: \"hold\" is now called \"wait\"" ]
-gcc -D_GNU_SOURCE -Idaemon -o "$tmp/defaults" tests/service/conf-defaults.c daemon/config/config*.c daemon/base/log.c -lconfig
+check "and gets one notice" [ "$(cat "$tmp/notice")" = \
+	"$tmp/old.conf:1: restart_gap: \"hold\" is now called \"wait\"" ]
+gcc -D_GNU_SOURCE -Idaemon -o "$tmp/defaults" tests/service/conf-defaults.c \
+	daemon/config/config*.c daemon/base/log.c -lconfig
 check "tsnatd.conf shows the defaults" "$tmp/defaults" "$tmp/all.conf"
 sed 's/hold = 300/hold = 301/' "$tmp/all.conf" >"$tmp/other.conf"
 check "(and the check would notice)" not "$tmp/defaults" "$tmp/other.conf"
@@ -45,17 +55,24 @@ for page in daemon/tsnatd.8 daemon/tsnatd.conf.5 daemon/tsnatctl.1; do
 	else
 		echo "ok - $page: mandoc -Tlint # SKIP no mandoc"
 	fi
-	check "$page: man --warnings" [ -z "$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -l "$page" 2>&1 >/dev/null)" ]
+	warnings=$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -l "$page" 2>&1 >/dev/null)
+	check "$page: man --warnings" [ -z "$warnings" ]
 done
 check "tsnatd(8) has every option" contains_options daemon/tsnatd.8 $(long_options build/tsnatd)
-check "tsnatd.conf(5) has every key" [ "$(sed -n 's/^\.It Ic \([a-z_]*\) No = .*/\1/p' daemon/tsnatd.conf.5 | words)" = "$(keys)" ]
-check "tsnatctl(1) has every option" contains_options daemon/tsnatctl.1 $(long_options build/tsnatctl)
-check "tsnatctl(1) has every subcommand" [ "$(sed -n 's/^\.It Cm \([a-z]*\)$/\1/p' daemon/tsnatctl.1 | words)" = "$(subcommands)" ]
+page_keys=$(sed -n 's/^\.It Ic \([a-z_]*\) No = .*/\1/p' daemon/tsnatd.conf.5 | words)
+check "tsnatd.conf(5) has every key" [ "$page_keys" = "$(keys)" ]
+check "tsnatctl(1) has every option" \
+	contains_options daemon/tsnatctl.1 $(long_options build/tsnatctl)
+page_subcommands=$(sed -n 's/^\.It Cm \([a-z]*\)$/\1/p' daemon/tsnatctl.1 | words)
+check "tsnatctl(1) has every subcommand" [ "$page_subcommands" = "$(subcommands)" ]
 
 # --- completions ---
-complete_words() { # PROGRAM WORD...: what the last word can become
+complete_words() { # PROGRAM WORD...: print the completions of the last word
 	bash -c '
-		_init_completion() { cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=("${COMP_WORDS[@]}") cword=$COMP_CWORD; }
+		_init_completion() {
+			cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
+			words=("${COMP_WORDS[@]}") cword=$COMP_CWORD
+		}
 		_filedir() { COMPREPLY=(FILES); }
 		_available_interfaces() { COMPREPLY=(INTERFACES); }
 		. contrib/bash-completion/$1
@@ -63,11 +80,14 @@ complete_words() { # PROGRAM WORD...: what the last word can become
 		_$1
 		printf "%s\n" "${COMPREPLY[@]}"' _ "$@" | words
 }
-check "completion: options of tsnatd" [ "$(complete_words tsnatd --)" = "$(long_options build/tsnatd)" ]
-check "completion: options of tsnatctl" [ "$(complete_words tsnatctl --)" = "$(long_options build/tsnatctl)" ]
+check "completion: options of tsnatd" \
+	[ "$(complete_words tsnatd --)" = "$(long_options build/tsnatd)" ]
+check "completion: options of tsnatctl" \
+	[ "$(complete_words tsnatctl --)" = "$(long_options build/tsnatctl)" ]
 check "completion: subcommands" [ "$(complete_words tsnatctl '')" = "$(subcommands)" ]
 check "completion: one subcommand" [ -z "$(complete_words tsnatctl status '')" ]
-check "completion: values" [ "$(complete_words tsnatd --policy r) $(complete_words tsnatd -i '')" = "repair INTERFACES" ]
+check "completion: values" [ "$(complete_words tsnatd --policy r)" = repair ]
+check "completion: interfaces" [ "$(complete_words tsnatd -i '')" = INTERFACES ]
 
 # --- units ---
 for unit in tsnatd.service tsnatd@.service; do
@@ -83,7 +103,7 @@ for unit in tsnatd.service tsnatd@.service; do
 done
 
 # --- install and uninstall ---
-installs() { # NAME MAKE-ARGUMENT...: there and gone again
+installs() { # NAME MAKE-ARGUMENT...: install, then uninstall, which leaves nothing
 	local name=$1 left
 	shift
 	make -s install DESTDIR="$tmp/root" "$@" || return 1
@@ -93,37 +113,70 @@ installs() { # NAME MAKE-ARGUMENT...: there and gone again
 	[ -z "$left" ] || { echo "$left" >&2; return 1; }
 }
 check "install and uninstall" installs default
-check "in /usr and /etc" contains_all "$tmp/default.files" '^usr/sbin/tsnatd$' '^usr/bin/tsnatctl$' '^etc/tsnatd.conf$' \
-	'^usr/lib/systemd/system/tsnatd@.service$' '^usr/lib/sysusers.d/tsnatd.conf$' '^usr/share/man/man5/tsnatd.conf.5$'
+check "in /usr and /etc" contains_all "$tmp/default.files" '^usr/sbin/tsnatd$' \
+	'^usr/bin/tsnatctl$' '^etc/tsnatd.conf$' '^usr/lib/systemd/system/tsnatd@.service$' \
+	'^usr/lib/sysusers.d/tsnatd.conf$' '^usr/share/man/man5/tsnatd.conf.5$'
 check "with another PREFIX" installs local PREFIX=/usr/local SYSCONFDIR=/usr/local/etc
 check "everything is below it" not grep -qv '^usr/local/' "$tmp/local.files"
 check "the unit starts tsnatd from there" grep -q \
-	'^ExecStart=/usr/local/sbin/tsnatd -c /usr/local/etc/tsnatd.conf ' build/systemd/tsnatd.service
-check "tsnatd looks there for its configuration" grep -q ' /usr/local/etc/tsnatd.conf, if it exists' <(build/tsnatd --help)
+	'^ExecStart=/usr/local/sbin/tsnatd -c /usr/local/etc/tsnatd.conf ' \
+	build/systemd/tsnatd.service
+check "tsnatd looks there for its configuration" \
+	grep -q ' /usr/local/etc/tsnatd.conf, if it exists' <(build/tsnatd --help)
 check "its manual page, too" grep -q '^\.Pa /usr/local/etc/tsnatd.conf$' build/man/tsnatd.8
 make -s install DESTDIR="$tmp/root"
-check "and in the usual place when it is made again" grep -q ' /etc/tsnatd.conf, if it exists' <(build/tsnatd --help)
+check "and in the usual place when it is made again" \
+	grep -q ' /etc/tsnatd.conf, if it exists' <(build/tsnatd --help)
 echo 'hold = 400;' >"$tmp/root/etc/tsnatd.conf"
 make -s install DESTDIR="$tmp/root"
 check "an edited configuration outlives an install" grep -q 400 "$tmp/root/etc/tsnatd.conf"
 make -s uninstall DESTDIR="$tmp/root" >/dev/null
-check "and an uninstall, alone" [ "$(find "$tmp/root" -type f -printf '%P')" = etc/tsnatd.conf ]
+check "and an uninstall, as the only file" \
+	[ "$(find "$tmp/root" -type f -printf '%P')" = etc/tsnatd.conf ]
 
 # --- examples ---
-known() { # metrics that tsnatctl can print, by the daemon's lists and ctl_metrics.c
+# The metrics that tsnatctl can print, from the lists of counters and gauges and ctl_metrics.c
+known() {
 	sed -n 's/^\tX([0-9]*, [A-Z_]*, \([a-z_]*\), .*/tsnatd_\1_total/p' daemon/core/counters.h
-	sed -n 's/^\t\(X\|LAST\)([A-Z_]*, \([a-z_]*\), .*/tsnatd_\2/p' daemon/varlink/gateway_names.h
+	sed -n 's/^\t\(X\|LAST\)([A-Z_]*, \([a-z_]*\), .*/tsnatd_\2/p' \
+		daemon/varlink/gateway_names.h
 	sed -n 's/.*print_\(gauge\|family\)("\([a-z_]*\)".*/tsnatd_\2/p' daemon/ctl/ctl_metrics.c
 }
 grep -o 'tsnatd_[a-z_]*' contrib/grafana/tsnatd.json | sort -u >"$tmp/shown"
-check "the dashboard shows $(wc -l <"$tmp/shown") metrics, all of them known" [ -z "$(known | sort -u | comm -23 "$tmp/shown" -)" ]
+check "the dashboard shows $(wc -l <"$tmp/shown") metrics, all of them known" \
+	[ -z "$(known | sort -u | comm -23 "$tmp/shown" -)" ]
 check "the dashboard is JSON" python3 -m json.tool contrib/grafana/tsnatd.json /dev/null
 if python3 -c 'import yaml' 2>/dev/null; then
-	check "the daemonset is YAML" python3 -c 'import yaml; list(yaml.safe_load_all(open("contrib/kubernetes/daemonset.yaml")))'
+	check "the daemonset is YAML" python3 -c '
+import yaml
+list(yaml.safe_load_all(open("contrib/kubernetes/daemonset.yaml")))'
 else
 	echo "ok - the daemonset is YAML # SKIP no python3-yaml"
 fi
-printf '# TYPE tsnatd_a counter\n# HELP tsnatd_a of a\ntsnatd_a_total 1\n# TYPE tsnatd_b info\n# HELP tsnatd_b x\ntsnatd_b_info{v="1"} 1\n# TYPE tsnatd_c_seconds gauge\n# UNIT tsnatd_c_seconds seconds\n# HELP tsnatd_c_seconds y\ntsnatd_c_seconds 2\n# EOF\n' >"$tmp/open"
-printf '# TYPE tsnatd_a_total counter\n# HELP tsnatd_a_total of a\ntsnatd_a_total 1\n# TYPE tsnatd_b_info gauge\n# HELP tsnatd_b_info x\ntsnatd_b_info{v="1"} 1\n# TYPE tsnatd_c_seconds gauge\n# HELP tsnatd_c_seconds y\ntsnatd_c_seconds 2\n' >"$tmp/text"
-check "metrics.awk: OpenMetrics becomes Prometheus' text" [ "$(awk -f contrib/prometheus/metrics.awk "$tmp/open")" = "$(cat "$tmp/text")" ]
+cat >"$tmp/open" <<'EOT'
+# TYPE tsnatd_a counter
+# HELP tsnatd_a of a
+tsnatd_a_total 1
+# TYPE tsnatd_b info
+# HELP tsnatd_b x
+tsnatd_b_info{v="1"} 1
+# TYPE tsnatd_c_seconds gauge
+# UNIT tsnatd_c_seconds seconds
+# HELP tsnatd_c_seconds y
+tsnatd_c_seconds 2
+# EOF
+EOT
+cat >"$tmp/text" <<'EOT'
+# TYPE tsnatd_a_total counter
+# HELP tsnatd_a_total of a
+tsnatd_a_total 1
+# TYPE tsnatd_b_info gauge
+# HELP tsnatd_b_info x
+tsnatd_b_info{v="1"} 1
+# TYPE tsnatd_c_seconds gauge
+# HELP tsnatd_c_seconds y
+tsnatd_c_seconds 2
+EOT
+check "metrics.awk: OpenMetrics becomes Prometheus' text" \
+	diff <(awk -f contrib/prometheus/metrics.awk "$tmp/open") "$tmp/text"
 exit $failed

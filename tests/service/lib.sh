@@ -1,10 +1,11 @@
-# For the tests of packages and services. The working directory is the top of the tree.
+# Functions for the tests of packages and services. The working directory is the top of the tree.
 
-# The Debian package of this tree; made if there is none, or one older than the tree.
+# Print the path of the Debian package. It is built first if there is none newer than the tree.
 fresh_package() {
 	local p
 	p=$(ls build/deb/tsnatd_*.deb 2>/dev/null)
-	if [ -z "$p" ] || [ -n "$(find Makefile daemon systemd conf contrib -newer "$p" -type f)" ]; then
+	if [ -z "$p" ] ||
+		[ -n "$(find Makefile daemon systemd conf contrib -newer "$p" -type f)" ]; then
 		make deb >/dev/null || return 1
 		p=$(ls build/deb/tsnatd_*.deb)
 	fi

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The package and its units under a real systemd: Debian 12 with its own kernel, in a guest (guest.sh). What happens there
-# is in-guest.sh. Some four minutes.
+# The package and its units under a real systemd: guest.sh boots Debian 12 with its own kernel, and
+# runs in-guest.sh there. This takes some four minutes.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/service/lib.sh
