@@ -160,6 +160,19 @@ static int verdict_up_to(struct mnl_socket *nl, uint16_t num, uint32_t id, int v
 	return mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0 ? -errno : 0;
 }
 
+static int bind_queue(struct opening *o, const struct queue_options *opt)
+{
+	int r;
+
+	if (mnl_socket_bind(o->nl, 0, MNL_SOCKET_AUTOPID) < 0)
+		return -errno;
+	r = config_bind(o, opt);
+	if (r < 0 || !opt->fail_open)
+		return r;
+	/* One message for each flag: the kernel refuses a message for one flag that it lacks. */
+	return config_flag(o, NFQA_CFG_F_FAIL_OPEN);
+}
+
 int queue_open(struct mnl_socket **ret, uint16_t num, const struct queue_options *opt,
 	       bool *ret_conntrack)
 {
@@ -175,10 +188,7 @@ int queue_open(struct mnl_socket **ret, uint16_t num, const struct queue_options
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-	r = mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0 ? -errno : config_bind(&o, opt);
-	/* each flag on its own: one that is refused refuses the message */
-	if (r >= 0 && opt->fail_open)
-		r = config_flag(&o, NFQA_CFG_F_FAIL_OPEN);
+	r = bind_queue(&o, opt);
 	if (r < 0) {
 		mnl_socket_close(nl);
 		return r;
