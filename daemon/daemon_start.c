@@ -93,7 +93,7 @@ static void retire_other(const struct daemon *d)
 	int r = d->ops == &datapath_bpf ? 0 : datapath_bpf.retire(&cfg);
 
 	if (r == 1)
-		log_notice("an earlier run's BPF programs go on for its live connections, and "
+		log_notice("an earlier run's BPF programs go on for its open connections, and "
 			   "decide on no new ones");
 	else if (r < 0)
 		log_warn("an earlier run's BPF programs cannot be taken off: %s", strerror(-r));
@@ -150,7 +150,7 @@ static void restore(struct daemon *d)
  */
 static int start_clocks(struct daemon *d)
 {
-	struct tsclock live;
+	struct tsclock inherited;
 	int r = make_directory(d->cfg.state_dir, 0700);
 
 	if (r < 0)
@@ -160,8 +160,8 @@ static int start_clocks(struct daemon *d)
 		log_err("%s/secret: %s", d->cfg.state_dir, strerror(-r));
 		return r;
 	}
-	if (d->ops->inherited(d->datapath, &live) == 1)
-		d->clock.base_ms = live.base_ms;
+	if (d->ops->inherited(d->datapath, &inherited) == 1)
+		d->clock.base_ms = inherited.base_ms;
 	else
 		restore(d);
 	r = saver_start(&d->saver, d->cfg.state_dir, d->ops, d->datapath, &d->clock);

@@ -174,7 +174,7 @@ static int bind_queue(struct opening *o, const struct queue_options *opt)
 }
 
 int queue_open(struct mnl_socket **ret, uint16_t num, const struct queue_options *opt,
-	       bool *ret_conntrack)
+	       bool *ret_has_mapping)
 {
 	struct mnl_socket *nl = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
 	const int size = QUEUE_RCVBUF;
@@ -196,7 +196,7 @@ int queue_open(struct mnl_socket **ret, uint16_t num, const struct queue_options
 	/* where it is refused the kernel cuts what is merged, and completes checksums */
 	if (opt->merged)
 		config_flag(&o, NFQA_CFG_F_GSO);
-	*ret_conntrack = config_flag(&o, NFQA_CFG_F_CONNTRACK) == 0;
+	*ret_has_mapping = config_flag(&o, NFQA_CFG_F_CONNTRACK) == 0;
 	if (o.early)
 		verdict_up_to(nl, num, o.early_id, opt->fail_open ? NF_ACCEPT : NF_DROP, 0);
 	*ret = nl;
