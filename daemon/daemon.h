@@ -73,10 +73,13 @@ void daemon_stop(struct daemon *d);
 
 /* daemon_workers.c */
 
-/* Can the daemon work at all: may it command netfilter? */
-int daemon_check_permission(void);
-/* Are the queues free? Asked before anything is changed. -EBUSY, -EOPNOTSUPP. */
-int daemon_check_queues(const struct daemon *d);
+/* -EPERM when this process may not configure netfilter. */
+int daemon_check_permission(struct daemon *d);
+/*
+ * Are the queues free? Changes nothing. -EBUSY when another program has one, -EOPNOTSUPP when the
+ * kernel has no queues.
+ */
+int daemon_check_queues(struct daemon *d);
 /*
  * Bind the queues and start their threads and the guardian. Forks: before any thread that holds a
  * lock.
@@ -114,10 +117,10 @@ void daemon_give_up_gap(struct daemon *d);
  */
 int daemon_add_events(struct daemon *d);
 /*
- * Learn inside tuples from conntrack's events, where packets do not bring them; without events they
- * are not known.
+ * Learn inside tuples from conntrack's events, unless queued packets bring them. Always returns 0:
+ * without events inside tuples are not known, and nothing depends on them.
  */
-void daemon_start_mappings(struct daemon *d);
+int daemon_start_mappings(struct daemon *d);
 
 /* daemon_config.c */
 

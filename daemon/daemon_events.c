@@ -15,6 +15,12 @@
 #define LINKS_SETTLE_US 20000 /* a new interface comes as a burst of events */
 #define MAPPINGS_US 10000     /* from one reading of conntrack events to the next */
 
+static void wait_for_links_to_settle(struct daemon *d)
+{
+	sd_event_source_set_time_relative(d->links_timer, LINKS_SETTLE_US);
+	sd_event_source_set_enabled(d->links_timer, SD_EVENT_ONESHOT);
+}
+
 static int on_links_settled(sd_event_source *s, uint64_t usec, void *user)
 {
 	struct daemon *d = user;
@@ -24,11 +30,9 @@ static int on_links_settled(sd_event_source *s, uint64_t usec, void *user)
 	(void)s;
 	(void)usec;
 	if (r == -EINTR) /* interfaces changed while they were read */
-		sd_event_source_set_time_relative(d->links_timer, LINKS_SETTLE_US);
+		wait_for_links_to_settle(d);
 	else if (r < 0)
 		log_err("%s: %s (%s)", link, error, strerror(-r));
-	if (r == -EINTR)
-		sd_event_source_set_enabled(d->links_timer, SD_EVENT_ONESHOT);
 	return 0;
 }
 
@@ -43,10 +47,8 @@ static int on_links(sd_event_source *s, int fd, uint32_t revents, void *user)
 		log_err("interface events: %s", strerror(-r));
 		return r;
 	}
-	if (r == 0)
-		return 0;
-	sd_event_source_set_time_relative(d->links_timer, LINKS_SETTLE_US);
-	sd_event_source_set_enabled(d->links_timer, SD_EVENT_ONESHOT);
+	if (r > 0)
+		wait_for_links_to_settle(d);
 	return 0;
 }
 
@@ -71,22 +73,43 @@ static int on_watchdog(sd_event_source *s, uint64_t usec, void *user)
 	return sd_event_source_set_enabled(s, SD_EVENT_ONESHOT);
 }
 
-int daemon_add_events(struct daemon *d)
+static int watch_links(struct daemon *d)
 {
-	uint64_t period_us;
 	int r;
 
-	/* before the links are read: what changes in between is not missed */
 	d->links_fd = links_watch();
-	r = d->links_fd < 0
-		    ? d->links_fd
-		    : sd_event_add_io(d->event, &d->links_event, d->links_fd, EPOLLIN, on_links, d);
-	if (r >= 0)
-		r = sd_event_add_time_relative(d->event, &d->links_timer, CLOCK_BOOTTIME,
-					       LINKS_SETTLE_US, 1000, on_links_settled, d);
-	if (r >= 0 && sd_watchdog_enabled(0, &period_us) > 0)
-		r = sd_event_add_time_relative(d->event, &d->watchdog_timer, CLOCK_BOOTTIME, 0, 0,
-					       on_watchdog, d);
+	if (d->links_fd < 0)
+		return d->links_fd;
+	r = sd_event_add_io(d->event, &d->links_event, d->links_fd, EPOLLIN, on_links, d);
+	if (r < 0)
+		return r;
+	return sd_event_add_time_relative(d->event, &d->links_timer, CLOCK_BOOTTIME,
+					  LINKS_SETTLE_US, 1000, on_links_settled, d);
+}
+
+static int start_watchdog(struct daemon *d)
+{
+	uint64_t period_us;
+
+	if (sd_watchdog_enabled(0, &period_us) <= 0)
+		return 0;
+	return sd_event_add_time_relative(d->event, &d->watchdog_timer, CLOCK_BOOTTIME, 0, 0,
+					  on_watchdog, d);
+}
+
+static int add_events(struct daemon *d)
+{
+	int r = watch_links(d);
+
+	if (r < 0)
+		return r;
+	return start_watchdog(d);
+}
+
+int daemon_add_events(struct daemon *d)
+{
+	int r = add_events(d);
+
 	if (r < 0)
 		log_err("event loop: %s", strerror(-r));
 	return r;
@@ -115,25 +138,31 @@ static int on_mappings(sd_event_source *s, int fd, uint32_t revents, void *user)
 	return 0;
 }
 
-/*
- * Mappings come with queued packets where the kernel attaches them; elsewhere from conntrack's
- * events, if wanted.
- */
-void daemon_start_mappings(struct daemon *d)
+static int subscribe_to_mappings(struct daemon *d)
 {
-	int fd, r;
+	int fd = conntrack_subscribe(d->conntrack, on_mapping, d);
+	int r;
+
+	if (fd < 0)
+		return fd;
+	r = sd_event_add_io(d->event, &d->mappings_event, fd, EPOLLIN, on_mappings, d);
+	if (r < 0)
+		return r;
+	/* No connection depends on them: read many at one wake-up. */
+	sd_event_source_set_priority(d->mappings_event, SD_EVENT_PRIORITY_IDLE);
+	sd_event_source_set_ratelimit(d->mappings_event, MAPPINGS_US, 1);
+	return 0;
+}
+
+int daemon_start_mappings(struct daemon *d)
+{
+	int r;
 
 	if (!d->conntrack || !d->cfg.conntrack_events ||
 	    (d->n_workers && queue_worker_has_mapping(d->worker[0])))
-		return;
-	fd = conntrack_subscribe(d->conntrack, on_mapping, d);
-	r = fd < 0 ? fd
-		   : sd_event_add_io(d->event, &d->mappings_event, fd, EPOLLIN, on_mappings, d);
-	if (r < 0) {
+		return 0;
+	r = subscribe_to_mappings(d);
+	if (r < 0)
 		log_notice("no conntrack events (%s): inside tuples are not known", strerror(-r));
-		return;
-	}
-	/* nobody's connection depends on them: many at a wake-up */
-	sd_event_source_set_priority(d->mappings_event, SD_EVENT_PRIORITY_IDLE);
-	sd_event_source_set_ratelimit(d->mappings_event, MAPPINGS_US, 1);
+	return 0;
 }

@@ -188,10 +188,14 @@ static int each_destination(void *user, gateway_destination_fn *fn, void *fn_use
 		return -ENOMEM;
 	all->key = d->clock.key;
 	r = d->ops->each(d->datapath, count_destination, all);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(all->d); i++)
-		if (all->d[i].records)
-			r = fn(fn_user, &all->d[i]);
-	return r;
+	if (r != 0)
+		return r;
+	for (size_t i = 0; i < ARRAY_SIZE(all->d); i++) {
+		r = all->d[i].records ? fn(fn_user, &all->d[i]) : 0;
+		if (r != 0)
+			return r;
+	}
+	return 0;
 }
 
 /* A comment in the text says where the installed rules differ. */

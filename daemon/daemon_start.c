@@ -93,7 +93,7 @@ static void retire_other(const struct daemon *d)
 	int r = d->ops == &datapath_bpf ? 0 : datapath_bpf.retire(&cfg);
 
 	if (r == 1)
-		log_notice("an earlier run's BPF programs go on for its live connections, and "
+		log_notice("an earlier run's BPF programs go on for its open connections, and "
 			   "decide on no new ones");
 	else if (r < 0)
 		log_warn("an earlier run's BPF programs cannot be taken off: %s", strerror(-r));
@@ -150,7 +150,7 @@ static void restore(struct daemon *d)
  */
 static int start_clocks(struct daemon *d)
 {
-	struct tsclock live;
+	struct tsclock inherited;
 	int r = make_directory(d->cfg.state_dir, 0700);
 
 	if (r < 0)
@@ -160,8 +160,8 @@ static int start_clocks(struct daemon *d)
 		log_err("%s/secret: %s", d->cfg.state_dir, strerror(-r));
 		return r;
 	}
-	if (d->ops->inherited(d->datapath, &live) == 1)
-		d->clock.base_ms = live.base_ms;
+	if (d->ops->inherited(d->datapath, &inherited) == 1)
+		d->clock.base_ms = inherited.base_ms;
 	else
 		restore(d);
 	r = saver_start(&d->saver, d->cfg.state_dir, d->ops, d->datapath, &d->clock);
@@ -191,6 +191,12 @@ static int start_attachments(struct daemon *d)
 	return 0;
 }
 
+static int rules_refused(int r, const char *error)
+{
+	log_err("nft rules: %s%s%s", error ? error : "", error && *error ? ": " : "", strerror(-r));
+	return refused(r);
+}
+
 static int start_rules(struct daemon *d)
 {
 	const struct rules_config cfg = daemon_rules_config(d);
@@ -200,21 +206,18 @@ static int start_rules(struct daemon *d)
 	if (d->cfg.rules == CONFIG_RULES_NONE)
 		return 0;
 	r = rules_new(&d->rules, &cfg);
-	/* left behind by a run that queued, while this one decides in the kernel */
-	if (r >= 0 && d->cfg.decide == CONFIG_DECIDE_KERNEL) {
+	if (r < 0)
+		return rules_refused(r, NULL);
+	if (d->cfg.decide == CONFIG_DECIDE_KERNEL) {
+		/* An earlier run, which decided on queued SYNs, may have left its rules. */
 		r = rules_remove(d->rules);
 		rules_free(d->rules);
 		d->rules = NULL;
 		return r;
 	}
-	if (r >= 0)
-		r = rules_install(d->rules, names, attachments_names(&d->attachments, names),
-				  &error);
-	if (r < 0) {
-		log_err("nft rules: %s%s%s", error ? error : "", error && *error ? ": " : "",
-			strerror(-r));
-		return refused(r);
-	}
+	r = rules_install(d->rules, names, attachments_names(&d->attachments, names), &error);
+	if (r < 0)
+		return rules_refused(r, error);
 	d->attachments.rules = d->rules;
 	return 0;
 }
@@ -232,19 +235,28 @@ static int on_signal(sd_event_source *s, const struct signalfd_siginfo *si, void
 
 static int start_sweeper(struct daemon *d)
 {
+	struct sweeper_config cfg = {
+		.ops = d->ops,
+		.datapath = d->datapath,
+		.limit = d->cfg.records,
+		.hold_ms = d->cfg.hold * 1000,
+	};
 	int r = conntrack_new(&d->conntrack);
 
 	if (r < 0)
 		log_warn("conntrack cannot be asked (%s): silent shifted connections keep their "
 			 "records for days",
 			 strerror(-r));
-	r = sweeper_start(&d->sweeper, d->event, d->ops, d->datapath, d->conntrack, d->cfg.records,
-			  d->cfg.hold * 1000);
-	if (r < 0)
+	cfg.conntrack = d->conntrack;
+	r = sweeper_start(&d->sweeper, d->event, &cfg);
+	if (r < 0) {
 		log_err("event loop: %s", strerror(-r));
-	else if (d->conntrack)
-		sweeper_resync_mappings(d->sweeper); /* connections that were there before us */
-	return r;
+		return r;
+	}
+	/* Records of connections that were opened before this start may lack their mapping. */
+	if (d->conntrack)
+		sweeper_resync_mappings(d->sweeper);
+	return 0;
 }
 
 static int all_counters(void *user, uint64_t *counters)
@@ -288,64 +300,69 @@ static int start_gateway(struct daemon *d)
 	return r;
 }
 
-static int block_signals(struct daemon *d)
+static int take_signals(struct daemon *d)
 {
 	static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
 	sigset_t set;
-	int r = sd_event_default(&d->event);
 
+	if (sd_event_default(&d->event) < 0)
+		return -EINVAL;
 	sigemptyset(&set);
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		sigaddset(&set, signals[i]);
-	/* before any thread starts, so that all inherit it and the event loop alone gets them */
-	if (r < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
 		return -EINVAL;
 	signal(SIGPIPE, SIG_IGN);
-	for (size_t i = 0; i < ARRAY_SIZE(signals) && r >= 0; i++)
-		r = sd_event_add_signal(d->event, NULL, signals[i], on_signal, d);
-	return r;
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+		int r = sd_event_add_signal(d->event, NULL, signals[i], on_signal, d);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int apply_policy(struct daemon *d)
+{
+	return daemon_apply_policy(d, true);
 }
 
 int daemon_start(struct daemon *d)
 {
-	/* first what can be asked without changing anything */
-	int r = daemon_check_permission();
+	static int (*const steps[])(struct daemon * d) = {
+		/* A start that must fail does so before it changes anything, if that can be. */
+		daemon_check_permission,
+		daemon_take_lock,
+		daemon_receive_queues,
+		daemon_check_queues,
+		/* All threads inherit the blocked signals, so that the event loop alone gets them.
+		 */
+		take_signals,
+		start_datapath,
+		start_clocks,
+		/* Programs decide by the policy as soon as they are attached. */
+		apply_policy,
+		/* Watch interfaces before they are read, so that no change is missed. */
+		daemon_add_events,
+		start_attachments,
+		start_sweeper,
+		/*
+		 * This forks the guardian. No thread runs yet but the saver's, which holds no lock
+		 * that the guardian needs.
+		 */
+		daemon_start_workers,
+		daemon_start_mappings,
+		/* Packets bypass a queue that nobody reads: the rules come after the workers. */
+		start_rules,
+		start_health,
+		start_gateway,
+	};
 
-	if (r >= 0)
-		r = daemon_take_lock(d);
-	if (r >= 0)
-		r = daemon_receive_queues(d);
-	if (r >= 0)
-		r = daemon_check_queues(d);
-	if (r >= 0)
-		r = block_signals(d);
-	if (r >= 0)
-		r = start_datapath(d);
-	if (r >= 0)
-		r = start_clocks(d);
-	/* what the programs decide by comes before the programs */
-	if (r >= 0)
-		r = daemon_apply_policy(d, true);
-	if (r >= 0)
-		r = daemon_add_events(d);
-	if (r >= 0)
-		r = start_attachments(d);
-	if (r >= 0)
-		r = start_sweeper(d);
-	/*
-	 * the guardian is forked in here: before any thread but the saver's, which holds no lock
-	 * that it needs
-	 */
-	if (r >= 0)
-		r = daemon_start_workers(d);
-	if (r >= 0)
-		daemon_start_mappings(d);
-	/* rules after workers: a rule without a listener would only bypass */
-	if (r >= 0)
-		r = start_rules(d);
-	if (r >= 0)
-		r = start_health(d);
-	if (r >= 0)
-		r = start_gateway(d);
-	return r;
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		int r = steps[i](d);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
 }

@@ -33,8 +33,9 @@ static void say_why_queue_failed(unsigned int num, int r)
 	}
 }
 
-int daemon_check_permission(void)
+int daemon_check_permission(struct daemon *d)
 {
+	(void)d;
 	if (queue_permission() != -EPERM)
 		return 0;
 	log_err("no permission to change netfilter (CAP_NET_ADMIN): start tsnatd as root, or by "
@@ -42,24 +43,28 @@ int daemon_check_permission(void)
 	return -EPERM;
 }
 
-int daemon_check_queues(const struct daemon *d)
+int daemon_check_queues(struct daemon *d)
 {
-	/* where "auto" does not find bpf to work, the queues are others, and binding them tells */
+	/*
+	 * Where "auto" falls back to the queue datapath later, the number of queues differs;
+	 * binding them finds those that are taken.
+	 */
 	const struct datapath_ops *ops = d->cfg.datapath == CONFIG_DATAPATH_QUEUE ? &datapath_queue
 										  : &datapath_bpf;
 	const uint32_t n = daemon_count_queues(&d->cfg, ops) * (ops->queues_segments ? 3 : 1);
-	int r = 0;
 
-	for (uint32_t i = 0; i < n && r == 0 && d->cfg.decide == CONFIG_DECIDE_QUEUE; i++) {
+	if (d->cfg.decide != CONFIG_DECIDE_QUEUE)
+		return 0;
+	for (uint32_t i = 0; i < n; i++) {
 		uint16_t num = (uint16_t)(d->cfg.queue_num + i);
+		int r = kept_queues_has(&d->kept, num) ? 0 : queue_probe(num);
 
-		if (kept_queues_has(&d->kept, num))
-			continue;
-		r = queue_probe(num);
-		if (r < 0)
+		if (r < 0) {
 			say_why_queue_failed(num, r);
+			return r;
+		}
 	}
-	return r;
+	return 0;
 }
 
 static int conntrack_knows_it(void *user, const struct tuple *t)
@@ -99,9 +104,50 @@ static int bind_queues(struct daemon *d, enum rules_queue which)
 	return 0;
 }
 
-int daemon_start_workers(struct daemon *d)
+static int bind_segment_queues(struct daemon *d)
+{
+	int r;
+
+	if (!d->ops->queues_segments)
+		return 0;
+	r = bind_queues(d, RULES_SEGMENTS_OUT);
+	if (r < 0)
+		return r;
+	return bind_queues(d, RULES_SEGMENTS_IN);
+}
+
+static int start_guardian(struct daemon *d, size_t guarded)
 {
 	struct guardian_queue queues[GUARDIAN_QUEUES_MAX];
+
+	for (size_t i = 0; i < guarded; i++)
+		queues[i] = queue_worker_queue(d->worker[i]);
+	if (!d->heartbeats)
+		d->heartbeats = guardian_heartbeats_new();
+	if (!d->heartbeats)
+		return -ENOMEM;
+	d->guardian = guardian_start(queues, guarded, d->heartbeats, 0);
+	if (d->guardian < 0)
+		log_warn("no guardian process (%s): SYNs wait if the daemon hangs",
+			 strerror(-d->guardian));
+	return 0;
+}
+
+static int start_threads(struct daemon *d)
+{
+	for (size_t i = 0; i < d->n_workers; i++) {
+		int r = queue_worker_start(d->worker[i], &d->heartbeats->beat_ms[i]);
+
+		if (r < 0) {
+			log_err("cannot start a thread: %s", strerror(-r));
+			return r;
+		}
+	}
+	return 0;
+}
+
+int daemon_start_workers(struct daemon *d)
+{
 	size_t guarded;
 	int r;
 
@@ -113,30 +159,16 @@ int daemon_start_workers(struct daemon *d)
 	r = bind_queues(d, RULES_SYNS);
 	if (r < 0)
 		return r;
-	/* the guardian lets pass what waits: never segments, which would be without their shift */
+	/* The guardian accepts SYNs only: a segment that it accepted would leave without shift. */
 	guarded = d->n_workers;
-	for (size_t i = 0; i < guarded; i++)
-		queues[i] = queue_worker_queue(d->worker[i]);
-	if (d->ops->queues_segments)
-		r = bind_queues(d, RULES_SEGMENTS_OUT);
-	if (r >= 0 && d->ops->queues_segments)
-		r = bind_queues(d, RULES_SEGMENTS_IN);
+	r = bind_segment_queues(d);
 	if (r < 0)
 		return r;
 	kept_queues_give_up(&d->kept);
-	if (!d->heartbeats)
-		d->heartbeats = guardian_heartbeats_new();
-	if (!d->heartbeats)
-		return -ENOMEM;
-	d->guardian = guardian_start(queues, guarded, d->heartbeats, 0);
-	if (d->guardian < 0)
-		log_warn("no guardian process (%s): SYNs wait if the daemon hangs",
-			 strerror(-d->guardian));
-	for (size_t i = 0; i < d->n_workers && r >= 0; i++)
-		r = queue_worker_start(d->worker[i], &d->heartbeats->beat_ms[i]);
+	r = start_guardian(d, guarded);
 	if (r < 0)
-		log_err("cannot start a thread: %s", strerror(-r));
-	return r;
+		return r;
+	return start_threads(d);
 }
 
 void daemon_stop_workers(struct daemon *d)

@@ -48,69 +48,86 @@ static int run(int argc, char **argv, const struct config *cfg)
 	struct daemon d = {
 		.argc = argc, .argv = argv, .cfg = *cfg, .lock_fd = -1, .links_fd = -1
 	};
-	int r, code;
+	int r;
 
 	d.started_ms = boot_ms();
 	raise_memlock();
 	r = daemon_start(&d);
-	code = exit_code(r);
-	if (r >= 0) {
-		log_info("tsnatd %s: policy %s, datapath %s, decisions in the %s", VERSION,
-			 config_policy_name(cfg->policy), d.ops->name,
-			 config_decide_name(cfg->decide));
-		daemon_keep_queues(&d);
-		sd_notify(0, "READY=1");
-		code = sd_event_loop(d.event) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
-	} else {
+	if (r < 0) {
 		daemon_give_up_gap(&d);
+		daemon_stop(&d);
+		return exit_code(r);
 	}
+	log_info("tsnatd %s: policy %s, datapath %s, decisions in the %s", VERSION,
+		 config_policy_name(cfg->policy), d.ops->name, config_decide_name(cfg->decide));
+	daemon_keep_queues(&d);
+	sd_notify(0, "READY=1");
+	r = sd_event_loop(d.event);
 	daemon_stop(&d);
-	return code;
+	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+typedef int change_rules_fn(const struct config *cfg, struct rules *rules);
+
+/* Call FN for the rules that an earlier run installed. Returns 0 or -errno, which is logged. */
+static int change_rules(const struct config *cfg, change_rules_fn *fn)
+{
+	const struct rules_config rules_cfg = { .queue_num = (uint16_t)cfg->queue_num,
+						.queues = 1 };
+	struct rules *rules = NULL;
+	int r = rules_new(&rules, &rules_cfg);
+
+	if (r == 0)
+		r = fn(cfg, rules);
+	rules_free(rules);
+	if (r < 0)
+		log_err("nft rules: %s", strerror(-r));
+	return r;
+}
+
+static int remove_all_rules(const struct config *cfg, struct rules *rules)
+{
+	(void)cfg;
+	return rules_remove(rules);
 }
 
 static int cleanup(const struct config *cfg)
 {
 	const struct datapath_config dp = daemon_datapath_config(cfg);
-	const struct rules_config rules_cfg = { .queue_num = (uint16_t)cfg->queue_num,
-						.queues = 1 };
 	struct daemon d = { .cfg = *cfg, .lock_fd = -1 };
-	struct rules *rules = NULL;
 	int r = daemon_take_lock(&d);
 
 	if (r < 0)
 		return exit_code(r);
-	r = rules_new(&rules, &rules_cfg);
-	if (r >= 0)
-		r = rules_remove(rules);
-	rules_free(rules);
-	if (r < 0)
-		log_err("nft rules: %s", strerror(-r));
+	r = change_rules(cfg, remove_all_rules);
 	if (datapath_bpf.cleanup(&dp) < 0 || datapath_queue.cleanup(&dp) < 0)
 		r = -EIO;
 	close_fd(&d.lock_fd);
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* What a daemon with restart_gap = wait left for a next one that does not come. */
-static int remove_left_rules(const struct config *cfg)
+static int remove_unneeded_rules(const struct config *cfg, struct rules *rules)
 {
 	const struct datapath_config dp = daemon_datapath_config(cfg);
-	const struct rules_config rules_cfg = { .queue_num = (uint16_t)cfg->queue_num,
-						.queues = 1 };
+	int r = rules_pause(rules);
+
+	if (r < 0)
+		return r;
+	if (cfg->datapath != CONFIG_DATAPATH_BPF &&
+	    daemon_must_keep_rules(datapath_queue_open_shifts(&dp)))
+		return 0;
+	return rules_remove(rules);
+}
+
+/* A daemon with a restart gap leaves its rules to the next daemon: here that one does not come. */
+static int remove_left_rules(const struct config *cfg)
+{
 	struct daemon d = { .cfg = *cfg, .lock_fd = -1 };
 	int r = daemon_take_lock(&d);
 
 	if (r < 0)
 		return exit_code(r);
-	r = rules_new(&d.rules, &rules_cfg);
-	if (r >= 0)
-		r = rules_pause(d.rules);
-	if (r >= 0 && !(cfg->datapath != CONFIG_DATAPATH_BPF &&
-			daemon_must_keep_rules(datapath_queue_open_shifts(&dp))))
-		r = rules_remove(d.rules);
-	if (r < 0)
-		log_err("nft rules: %s", strerror(-r));
-	rules_free(d.rules);
+	r = change_rules(cfg, remove_unneeded_rules);
 	close_fd(&d.lock_fd);
 	return exit_code(r);
 }

@@ -7,18 +7,18 @@
 #include "base/util.h"
 
 #define INTERVAL_US 250000
-#define SLICE 8192    /* records: a table of a million takes half a minute for a round */
-#define QUESTIONS 256 /* to conntrack per slice; some 10 us each */
-#define RESYNC_QUESTIONS \
-	4096 /* after a loss, about mappings: each round walks through the whole table */
-#define PRESSED_HOLD_MS 65000 /* a server's TIME_WAIT on Linux, and a little */
+/* Records for each interval: a round through a million of them takes half a minute. */
+#define SLICE 8192
+/* Questions to conntrack for each slice; one takes some 10 us. */
+#define QUESTIONS 256
+/* Questions for each interval of a resync: more, because each walks through all records. */
+#define RESYNC_QUESTIONS 4096
+/* A Linux server keeps TIME_WAIT for 60 seconds. */
+#define PRESSED_HOLD_MS 65000
 
 struct sweeper {
-	const struct datapath_ops *ops;
-	struct datapath *dp;
-	struct conntrack *ct;
+	struct sweeper_config cfg;
 	sd_event_source *timer;
-	uint32_t limit, hold_ms;
 	unsigned int questions; /* left in this slice */
 	bool resync;
 	/*
@@ -38,7 +38,7 @@ static int conntrack_knows_it(void *user, const struct tuple *t)
 	if (!s->questions)
 		return 1;
 	s->questions--;
-	return conntrack_knows(s->ct, t);
+	return conntrack_knows(s->cfg.conntrack, t);
 }
 
 /*
@@ -50,10 +50,11 @@ static uint32_t effective_hold(struct sweeper *s)
 	uint64_t counters[COUNTER_COUNT] = { 0 };
 	uint64_t records;
 
-	if (s->hold_ms <= PRESSED_HOLD_MS || s->ops->counters(s->dp, counters) < 0)
-		return s->hold_ms;
+	if (s->cfg.hold_ms <= PRESSED_HOLD_MS ||
+	    s->cfg.ops->counters(s->cfg.datapath, counters) < 0)
+		return s->cfg.hold_ms;
 	records = counters[COUNTER_RECORDS_CREATED] - counters[COUNTER_RECORDS_REMOVED];
-	return records > (uint64_t)s->limit * 3 / 4 ? PRESSED_HOLD_MS : s->hold_ms;
+	return records > (uint64_t)s->cfg.limit * 3 / 4 ? PRESSED_HOLD_MS : s->cfg.hold_ms;
 }
 
 /*
@@ -76,7 +77,8 @@ static int ask_mapping(void *user, const struct tuple *t, const struct record *r
 		return 1;
 	s->questions--;
 	memset(&inside, 0, sizeof(inside));
-	if (conntrack_lookup(s->ct, t, &inside) == 1 && s->ops->set_inside(s->dp, t, &inside) == 0)
+	if (conntrack_lookup(s->cfg.conntrack, t, &inside) == 1 &&
+	    s->cfg.ops->set_inside(s->cfg.datapath, t, &inside) == 0)
 		return 0;
 	s->unanswered++;
 	s->passed++;
@@ -87,7 +89,7 @@ static void resync_mappings(struct sweeper *s)
 {
 	s->questions = RESYNC_QUESTIONS;
 	s->passed = 0;
-	s->resync = s->ops->each(s->dp, ask_mapping, s) == 1;
+	s->resync = s->cfg.ops->each(s->cfg.datapath, ask_mapping, s) == 1;
 }
 
 static int on_timer(sd_event_source *timer, uint64_t usec, void *user)
@@ -98,26 +100,25 @@ static int on_timer(sd_event_source *timer, uint64_t usec, void *user)
 
 	(void)usec;
 	s->questions = QUESTIONS;
-	r = s->ops->sweep(s->dp, effective_hold(s), SLICE, s->ct ? conntrack_knows_it : NULL, s,
-			  &done);
+	r = s->cfg.ops->sweep(s->cfg.datapath, effective_hold(s), SLICE,
+			      s->cfg.conntrack ? conntrack_knows_it : NULL, s, &done);
 	if (r < 0 && r != s->error)
 		log_warn("cannot sweep the records: %s", strerror(-r));
 	s->error = r;
-	if (s->resync && s->ct)
+	if (s->resync && s->cfg.conntrack)
 		resync_mappings(s);
 	sd_event_source_set_time_relative(timer, INTERVAL_US);
 	return sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
 }
 
-int sweeper_start(struct sweeper **ret, sd_event *event, const struct datapath_ops *ops,
-		  struct datapath *dp, struct conntrack *ct, uint32_t limit, uint32_t hold_ms)
+int sweeper_start(struct sweeper **ret, sd_event *event, const struct sweeper_config *cfg)
 {
 	struct sweeper *s = calloc(1, sizeof(*s));
 	int r;
 
 	if (!s)
 		return -ENOMEM;
-	*s = (struct sweeper){ .ops = ops, .dp = dp, .ct = ct, .limit = limit, .hold_ms = hold_ms };
+	s->cfg = *cfg;
 	r = sd_event_add_time_relative(event, &s->timer, CLOCK_BOOTTIME, INTERVAL_US, 0, on_timer,
 				       s);
 	if (r < 0) {
@@ -138,7 +139,7 @@ void sweeper_free(struct sweeper *s)
 
 void sweeper_set_hold(struct sweeper *s, uint32_t hold_ms)
 {
-	s->hold_ms = hold_ms;
+	s->cfg.hold_ms = hold_ms;
 }
 
 void sweeper_resync_mappings(struct sweeper *s)

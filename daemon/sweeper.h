@@ -13,13 +13,22 @@
 
 struct sweeper;
 
-/*
- * CT, which may be NULL, is asked about shifted connections that fell silent: such a record goes
- * only when conntrack does not know the connection any more. LIMIT is the table's bound: when the
- * table is nearly full, records of closed connections go sooner.
- */
-int sweeper_start(struct sweeper **ret, sd_event *event, const struct datapath_ops *ops,
-		  struct datapath *dp, struct conntrack *ct, uint32_t limit, uint32_t hold_ms);
+struct sweeper_config {
+	const struct datapath_ops *ops;
+	struct datapath *datapath;
+	/*
+	 * Asked about shifted connections that fell silent: their records are removed only when
+	 * conntrack has forgotten the connection. NULL: it cannot be asked.
+	 */
+	struct conntrack *conntrack;
+	/* The bound of the table: when it is nearly full, HOLD_MS is shortened. */
+	uint32_t limit;
+	uint32_t hold_ms;
+};
+
+/* Everything that CFG points to must outlive the sweeper. Returns 0 or -errno. */
+int sweeper_start(struct sweeper **ret, sd_event *event, const struct sweeper_config *cfg);
+/* NULL is allowed. */
 void sweeper_free(struct sweeper *s);
 void sweeper_set_hold(struct sweeper *s, uint32_t hold_ms);
 

@@ -14,8 +14,8 @@
 #include "queue_netlink.h"
 #include "base/util.h"
 
-#define GUARDIAN_BATCH \
-	256 /* packets: the daemon may come back, and has the first claim on what comes then */
+/* Packets that are accepted at once; then the daemon may have come back, and decides again. */
+#define GUARDIAN_BATCH 256
 
 struct guardian_heartbeats *guardian_heartbeats_new(void)
 {

@@ -14,8 +14,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define GUARDIAN_QUEUES_MAX \
-	192 /* 64 of each kind; those of segments have a heartbeat, but no guardian */
+/* 64 of each kind. Queues of segments have a heartbeat, but no guardian. */
+#define GUARDIAN_QUEUES_MAX 192
+/* A heartbeat older than this is late. */
 #define GUARDIAN_LATE_MS 300
 
 /*

@@ -13,21 +13,21 @@
 
 /* ---- names: queue-NUMBER-COPYRANGE-mapping|plain ---- */
 
-static void make_name(char name[KEPT_NAME_MAX], uint16_t num, uint32_t copy_range, bool conntrack)
+static void make_name(char name[KEPT_NAME_MAX], uint16_t num, uint32_t copy_range, bool has_mapping)
 {
 	snprintf(name, KEPT_NAME_MAX, "queue-%u-%u-%s", num, copy_range,
-		 conntrack ? "mapping" : "plain");
+		 has_mapping ? "mapping" : "plain");
 }
 
 static bool parse_name(const char *name, struct kept_queue *q)
 {
-	char again[KEPT_NAME_MAX], conntrack[8];
+	char again[KEPT_NAME_MAX], kind[8];
 
-	if (sscanf(name, "queue-%hu-%u-%7[a-z]", &q->num, &q->copy_range, conntrack) != 3)
+	if (sscanf(name, "queue-%hu-%u-%7[a-z]", &q->num, &q->copy_range, kind) != 3)
 		return false;
-	q->conntrack = !strcmp(conntrack, "mapping");
+	q->has_mapping = !strcmp(kind, "mapping");
 	/* not as we write it: not ours */
-	make_name(again, q->num, q->copy_range, q->conntrack);
+	make_name(again, q->num, q->copy_range, q->has_mapping);
 	return !strcmp(name, again);
 }
 
@@ -50,24 +50,24 @@ static void remove_name(const char *name)
 	sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", name);
 }
 
-int kept_queues_put(struct mnl_socket *nl, uint16_t num, uint32_t copy_range, bool conntrack)
+int kept_queues_put(struct mnl_socket *nl, uint16_t num, uint32_t copy_range, bool has_mapping)
 {
 	const int fd = mnl_socket_get_fd(nl);
 	char name[KEPT_NAME_MAX], message[KEPT_NAME_MAX + 64];
 	int r;
 
-	make_name(name, num, copy_range, conntrack);
+	make_name(name, num, copy_range, has_mapping);
 	/* FDPOLL=0: an overrun reads as an error of the socket, for which it would be thrown out */
 	snprintf(message, sizeof(message), "FDSTORE=1\nFDNAME=%s\nFDPOLL=0", name);
 	r = sd_pid_notify_with_fds(0, 0, message, &fd, 1);
 	return r < 0 ? r : 0;
 }
 
-void kept_queues_drop(uint16_t num, uint32_t copy_range, bool conntrack)
+void kept_queues_drop(uint16_t num, uint32_t copy_range, bool has_mapping)
 {
 	char name[KEPT_NAME_MAX];
 
-	make_name(name, num, copy_range, conntrack);
+	make_name(name, num, copy_range, has_mapping);
 	remove_name(name);
 }
 
@@ -122,7 +122,7 @@ static void give_up(struct kept_queue *q)
 {
 	/* closing it would drop them */
 	queue_accept_waiting(q->nl, q->num, QUEUE_MAXLEN);
-	kept_queues_drop(q->num, q->copy_range, q->conntrack);
+	kept_queues_drop(q->num, q->copy_range, q->has_mapping);
 	mnl_socket_close(q->nl);
 	q->nl = NULL;
 }
@@ -139,7 +139,7 @@ void kept_queues_give_up(struct kept_queues *k)
 }
 
 struct mnl_socket *kept_queues_take(struct kept_queues *k, uint16_t num, uint32_t copy_range,
-				    bool *ret_conntrack)
+				    bool *ret_has_mapping)
 {
 	for (size_t i = 0; i < k->n; i++) {
 		struct kept_queue *q = &k->queue[i];
@@ -154,7 +154,7 @@ struct mnl_socket *kept_queues_take(struct kept_queues *k, uint16_t num, uint32_
 		}
 		q->nl = NULL;
 		queue_forget_read(nl, num);
-		*ret_conntrack = q->conntrack;
+		*ret_has_mapping = q->has_mapping;
 		return nl;
 	}
 	return NULL;

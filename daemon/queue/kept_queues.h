@@ -23,7 +23,7 @@ struct kept_queue {
 	struct mnl_socket *nl; /* owned; NULL once it was taken or given up */
 	uint16_t num;
 	uint32_t copy_range;
-	bool conntrack; /* mappings are attached */
+	bool has_mapping; /* mappings are attached */
 };
 
 struct kept_queues {
@@ -47,7 +47,7 @@ bool kept_queues_has(const struct kept_queues *k, uint16_t num);
  * caller's, and the store keeps its own.
  */
 struct mnl_socket *kept_queues_take(struct kept_queues *k, uint16_t num, uint32_t copy_range,
-				    bool *ret_conntrack);
+				    bool *ret_has_mapping);
 
 /*
  * Those that nobody took: SYNs that wait in them pass, they are unbound, and rules bypass them from
@@ -65,10 +65,10 @@ bool kept_queues_possible(void);
  * Let the service manager keep a bound queue; one that it has already is kept once. Returns 0 or
  * -errno.
  */
-int kept_queues_put(struct mnl_socket *nl, uint16_t num, uint32_t copy_range, bool conntrack);
+int kept_queues_put(struct mnl_socket *nl, uint16_t num, uint32_t copy_range, bool has_mapping);
 
 /* It keeps the queue no more. */
-void kept_queues_drop(uint16_t num, uint32_t copy_range, bool conntrack);
+void kept_queues_drop(uint16_t num, uint32_t copy_range, bool has_mapping);
 
 /*
  * Wait until the service manager has heard of all this: messages of a process that has ended may

@@ -44,14 +44,14 @@ static void accept_packets(struct queue_worker *w, uint32_t id, bool up_to)
  */
 void queue_handle_verdicts(struct queue_worker *w, struct queue_reader *rd)
 {
-	if (rd->n > 1 && atomic_load(&w->busy) == 1) {
-		accept_packets(w, rd->ids[rd->n - 1], true);
+	if (rd->n_unanswered > 1 && atomic_load(&w->busy) == 1) {
+		accept_packets(w, rd->unanswered[rd->n_unanswered - 1], true);
 	} else {
-		for (unsigned int i = 0; i < rd->n; i++)
-			accept_packets(w, rd->ids[i], false);
+		for (unsigned int i = 0; i < rd->n_unanswered; i++)
+			accept_packets(w, rd->unanswered[i], false);
 	}
-	queue_count(w, COUNTER_VERDICTS, rd->n);
-	rd->n = 0;
+	queue_count(w, COUNTER_VERDICTS, rd->n_unanswered);
+	rd->n_unanswered = 0;
 }
 
 /* A SYN that has the mark comes for the second time: see queue_verdict.repeat. */
@@ -119,11 +119,12 @@ static void send_verdict(struct queue_worker *w, struct queue_reader *rd,
 	queue_count(w, COUNTER_VERDICTS, 1);
 }
 
-static void hold_for_batch(struct queue_worker *w, struct queue_reader *rd, uint32_t id)
+static void add_to_batch(struct queue_worker *w, struct queue_reader *rd, uint32_t id)
 {
-	if (rd->n == QUEUE_BATCH) /* a message holds one packet; should it ever hold more */
+	if (rd->n_unanswered ==
+	    QUEUE_BATCH) /* a message holds one packet; should it ever hold more */
 		queue_handle_verdicts(w, rd);
-	rd->ids[rd->n++] = id;
+	rd->unanswered[rd->n_unanswered++] = id;
 }
 
 void queue_handle(struct queue_worker *w, struct queue_reader *rd, const struct queue_packet *q)
@@ -135,7 +136,7 @@ void queue_handle(struct queue_worker *w, struct queue_reader *rd, const struct 
 	if (handled)
 		w->cfg.ops->handle(w->cfg.datapath, &p, &v);
 	if (v.shared) {
-		hold_for_batch(w, rd, q->id);
+		add_to_batch(w, rd, q->id);
 		return;
 	}
 	send_verdict(w, rd, q, &v);

@@ -160,8 +160,21 @@ static int verdict_up_to(struct mnl_socket *nl, uint16_t num, uint32_t id, int v
 	return mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0 ? -errno : 0;
 }
 
+static int bind_queue(struct opening *o, const struct queue_options *opt)
+{
+	int r;
+
+	if (mnl_socket_bind(o->nl, 0, MNL_SOCKET_AUTOPID) < 0)
+		return -errno;
+	r = config_bind(o, opt);
+	if (r < 0 || !opt->fail_open)
+		return r;
+	/* One message for each flag: the kernel refuses a message for one flag that it lacks. */
+	return config_flag(o, NFQA_CFG_F_FAIL_OPEN);
+}
+
 int queue_open(struct mnl_socket **ret, uint16_t num, const struct queue_options *opt,
-	       bool *ret_conntrack)
+	       bool *ret_has_mapping)
 {
 	struct mnl_socket *nl = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
 	const int size = QUEUE_RCVBUF;
@@ -175,10 +188,7 @@ int queue_open(struct mnl_socket **ret, uint16_t num, const struct queue_options
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-	r = mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0 ? -errno : config_bind(&o, opt);
-	/* each flag on its own: one that is refused refuses the message */
-	if (r >= 0 && opt->fail_open)
-		r = config_flag(&o, NFQA_CFG_F_FAIL_OPEN);
+	r = bind_queue(&o, opt);
 	if (r < 0) {
 		mnl_socket_close(nl);
 		return r;
@@ -186,7 +196,7 @@ int queue_open(struct mnl_socket **ret, uint16_t num, const struct queue_options
 	/* where it is refused the kernel cuts what is merged, and completes checksums */
 	if (opt->merged)
 		config_flag(&o, NFQA_CFG_F_GSO);
-	*ret_conntrack = config_flag(&o, NFQA_CFG_F_CONNTRACK) == 0;
+	*ret_has_mapping = config_flag(&o, NFQA_CFG_F_CONNTRACK) == 0;
 	if (o.early)
 		verdict_up_to(nl, num, o.early_id, opt->fail_open ? NF_ACCEPT : NF_DROP, 0);
 	*ret = nl;

@@ -65,7 +65,7 @@ int queue_probe(uint16_t num);
  * kernel has no nfnetlink_queue.
  */
 int queue_open(struct mnl_socket **ret, uint16_t num, const struct queue_options *opt,
-	       bool *ret_conntrack);
+	       bool *ret_has_mapping);
 
 /*
  * Read one netlink message. Returns 1 for a packet, 0 for something else, -errno for a message that

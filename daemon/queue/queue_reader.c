@@ -140,7 +140,7 @@ static bool handle_batch(struct queue_worker *w, struct queue_reader *rd)
 	 */
 	rd->empty_ns = atomic_load(&w->empty_ns);
 	n = receive(w, rd);
-	if (rd->n)
+	if (rd->n_unanswered)
 		queue_handle_verdicts(w, rd);
 	batch_done(w, rd);
 	if (n == -EAGAIN || n == -EINTR) {

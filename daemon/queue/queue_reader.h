@@ -54,9 +54,9 @@ struct queue_reader {
 	struct queue_worker *worker;
 	pthread_t thread;
 	int epoll_fd;
-	bool bound; /* to the processors of its queue */
-	uint32_t ids[QUEUE_BATCH];
-	unsigned int n;
+	bool bound;			  /* to the processors of its queue */
+	uint32_t unanswered[QUEUE_BATCH]; /* numbers of packets that need a verdict */
+	unsigned int n_unanswered;
 	unsigned int seen; /* packets in the batch, and their numbers */
 	uint32_t first_id, last_id;
 	uint64_t empty_ns; /* boot clock: what it holds came later */

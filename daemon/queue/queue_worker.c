@@ -38,8 +38,8 @@ int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config
 	if (!w)
 		return -ENOMEM;
 	w->cfg = *cfg;
-	w->message_size = (QUEUE_ATTRIBUTES + opt.copy_range + 7u) &
-			  ~(size_t)7; /* the next message is aligned, too */
+	/* A multiple of 8, so that all messages of a batch are aligned. */
+	w->message_size = (QUEUE_ATTRIBUTES + opt.copy_range + 7u) & ~(size_t)7;
 	pthread_mutex_init(&w->ids.lock, NULL);
 	atomic_init(&w->realtime, cfg->kind == QUEUE_SYNS);
 	mutex_init_inheriting(&w->knows_lock);

@@ -14,9 +14,12 @@
 #include "kept_queues.h"
 
 enum queue_kind {
-	QUEUE_SYNS, /* lets pass what it cannot handle; at real-time priority */
-	/* of shifted connections, which unshifted segments would break: dropped when it cannot, for
-	   TCP to send again */
+	/* At real-time priority. When there is no room, SYNs pass undecided. */
+	QUEUE_SYNS,
+	/*
+	 * Of shifted connections, which a segment without shift would break. When there is no room,
+	 * segments are dropped, and TCP sends them again.
+	 */
 	QUEUE_SEGMENTS,
 };
 
