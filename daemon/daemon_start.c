@@ -335,8 +335,7 @@ int daemon_start(struct daemon *d)
 		daemon_take_lock,
 		daemon_receive_queues,
 		daemon_check_queues,
-		/* All threads inherit the blocked signals, so that the event loop alone gets them.
-		 */
+		/* All threads inherit blocked signals, so that the event loop alone gets them. */
 		take_signals,
 		start_datapath,
 		start_clocks,

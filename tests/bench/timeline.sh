@@ -5,7 +5,7 @@
 #
 #	tests/bench/timeline.sh FILE.svg
 #
-# The demo's first case: one client behind MASQUERADE --random-fully, 8 000 external ports, for
+# The demo's case of one client: one client behind MASQUERADE --random-fully, 8 000 external ports, for
 # each of which the server holds a TIME_WAIT. tsnatd starts with an empty table, so it learns the
 # server's clock for a tuple from the first refusal. The numbers are the server's counters, read
 # twice a second; they go to stdout, too.
