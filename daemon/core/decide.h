@@ -19,7 +19,7 @@ enum policy {
 	POLICY_COUNT,
 };
 
-/* What decisions depend on besides records: the administrator chose it, and may change it. */
+/* The settings of decisions: the administrator chose them, and a reload may change them. */
 struct decide_settings {
 	enum policy policy;
 	__u32 hold_ms;
