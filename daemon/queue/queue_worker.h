@@ -29,8 +29,7 @@ struct queue_worker_config {
 	enum queue_kind kind;
 	/* the datapath rewrites packets: they are copied whole, and queues are read until empty */
 	bool rewrites;
-	/* bits of the packet mark: by them a verdict tells the rules that a connection is shifted
-	 */
+	/* bits of the packet mark: they tell the rules whether the connection is shifted */
 	uint32_t mark_mask;
 	/*
 	 * The rules that look at the mark come before those that queue, in the same chain: marked
