@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * daemon.h - the parts of a running daemon. Only main.c and daemon_*.c include it. Functions that
- * return int return 0 or -errno, and have said why.
+ * return int return 0 or -errno, unless they say otherwise, and have logged the reason.
  */
 #pragma once
 
@@ -24,7 +24,7 @@ struct daemon {
 	int argc;
 	char **argv;
 	struct config cfg;
-	uint64_t started_ms; /* boot clock */
+	uint64_t started_ms; /* of the boot clock */
 
 	sd_event *event;
 	const struct datapath_ops *ops;
@@ -33,13 +33,13 @@ struct daemon {
 	uint32_t queues; /* of each kind */
 	struct attachments attachments;
 	struct queue_worker *worker[GUARDIAN_QUEUES_MAX];
-	struct conntrack *worker_conntrack[GUARDIAN_QUEUES_MAX]; /* of each worker's own, or NULL */
+	struct conntrack *worker_conntrack[GUARDIAN_QUEUES_MAX]; /* a socket for each, or NULL */
 	size_t n_workers;
 	struct guardian_heartbeats *heartbeats;
 	pid_t guardian;
-	struct kept_queues kept; /* from the daemon before, until the workers take them */
-	pid_t gap_guardian;	 /* of those */
-	bool keeps;		 /* the service manager has our queues */
+	struct kept_queues kept; /* of the previous daemon, until the workers take them */
+	pid_t gap_guardian;	 /* answers for KEPT meanwhile */
+	bool keeps;		 /* the service manager keeps our queues for the next daemon */
 	struct gateway *gateway;
 
 	struct tsclock clock;
@@ -55,20 +55,23 @@ struct daemon {
 
 /* daemon_start.c */
 
-/* Only one daemon has the runtime directory. -EBUSY: another one has. */
+/* Lock the runtime directory, which one daemon may use at a time. -EBUSY when another one does. */
 int daemon_take_lock(struct daemon *d);
-/* What it returns says whether another try may help: exit_code() in main.c. */
+/*
+ * Start all parts. The error says whether another try may help: see exit_code() in main.c. After an
+ * error call daemon_stop(), too.
+ */
 int daemon_start(struct daemon *d);
 
 /* daemon_stop.c */
 
 /*
- * Whether there are SHIFTED connections, which is then said in the log. Without program in the
- * kernel nobody shifts their segments now. While the rules stay, those wait for the next start (TCP
- * sends them again); without rules they would leave unshifted, and break.
+ * Do the rules have to stay, because SHIFTED connections are open that only the daemon translates?
+ * If so, a line in the log says it. With the rules their segments wait for the next daemon, as TCP
+ * sends them again; without the rules they would leave unshifted, and the connections would break.
  */
 bool daemon_must_keep_rules(uint64_t shifted);
-/* Also after a start that failed half way. */
+/* Stop whatever was started, also after a start that failed half way. */
 void daemon_stop(struct daemon *d);
 
 /* daemon_workers.c */
@@ -81,39 +84,37 @@ int daemon_check_permission(struct daemon *d);
  */
 int daemon_check_queues(struct daemon *d);
 /*
- * Bind the queues and start their threads and the guardian. Forks: before any thread that holds a
- * lock.
+ * Bind the queues, and start their threads and the guardian. This forks: no thread that holds a
+ * lock may run yet.
  */
 int daemon_start_workers(struct daemon *d);
 /*
- * End them. If the service manager keeps the queues, what waits in them is the next daemon's; else
- * everything gets its verdict, and they are unbound.
+ * End the threads and the guardian. If the service manager keeps the queues, packets that wait in
+ * them stay for the next daemon; else they get their verdicts, and the queues are unbound.
  */
 void daemon_stop_workers(struct daemon *d);
+/* False when a queue's thread has not run for seconds. */
 bool daemon_workers_are_alive(const struct daemon *d);
 
-/* daemon_gap.c: the time from a daemon's end to the next one's start */
+/* daemon_gap.c: from a daemon's end to the next one's start */
 
 /*
- * Take what the daemon before left to the service manager. It waits, though not for ever, until the
- * workers start. Forks.
+ * Take the queues that the previous daemon left to the service manager. Their packets wait until
+ * the workers start, but no longer than a guardian lets them. This forks.
  */
 int daemon_receive_queues(struct daemon *d);
-/* The workers are about to take over the queues: nobody else must answer for them. */
+/* End the guardian of the queues that were taken: the workers are about to answer for them. */
 void daemon_end_gap(struct daemon *d);
-/*
- * Let the service manager keep the queues of the running workers, or not, as the configuration
- * says.
- */
+/* Let the service manager keep the workers' queues, or no longer, as the configuration says. */
 void daemon_keep_queues(struct daemon *d);
-/* The start has failed: nothing waits any longer. */
+/* After a failed start: accept the packets that wait, and let the service manager keep no queue. */
 void daemon_give_up_gap(struct daemon *d);
 
 /* daemon_events.c */
 
 /*
- * Watch interfaces and the service manager's watchdog. Before interfaces are read, so that no
- * change is missed.
+ * Watch interfaces, and answer the service manager's watchdog. To be called before interfaces are
+ * read, so that no change is missed.
  */
 int daemon_add_events(struct daemon *d);
 /*
@@ -127,25 +128,26 @@ int daemon_start_mappings(struct daemon *d);
 struct datapath_config daemon_datapath_config(const struct config *c);
 struct rules_config daemon_rules_config(const struct daemon *d);
 /*
- * A queue of each kind for each processor, unless the configuration says how many. Rules of others
- * name one queue, and where packets are rewritten here their order matters.
+ * How many queues of each kind: as many as the configuration says, or one for each processor. But
+ * only one where the administrator's own rules name it, and where the datapath queues segments,
+ * whose order matters.
  */
 uint32_t daemon_count_queues(const struct config *c, const struct datapath_ops *ops);
 /*
- * Tell every part of the daemon its policy and limits: at the start, after a reload, and, not
- * ACTIVE, at the end, when no new connection is to be decided.
+ * Tell every part the policy and the limits of the configuration, at the start and after a reload.
+ * At the end ACTIVE is false: then no new connection is decided.
  */
 int daemon_apply_policy(struct daemon *d, bool active);
 
 /* daemon_reload.c */
 
 /*
- * Read the configuration again, and tell the service manager meanwhile. LISTENER (or NULL) hears
- * what the log does. Returns 0, -EINVAL when it is not valid and the old one stays, -EIO when the
- * datapath did not take it.
+ * Read the configuration again, and tell the service manager when it begins and ends. LISTENER, if
+ * not NULL, gets the same messages as the log. Returns 0; -EINVAL when the configuration is not
+ * valid, and the old one stays; -EIO when the datapath refused it.
  */
 int daemon_reload(struct daemon *d, const struct reload_listener *listener);
-/* For config_load(). */
+/* For config_load(): log a line about the configuration at LEVEL. */
 void daemon_log_config(void *user, int level, const char *line);
 
 /* daemon_gateway.c: answers to the varlink interface; USER is the struct daemon. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* daemon_config.c - what each part of the daemon gets to know of the configuration. */
+/* daemon_config.c - gives each part of the daemon its share of the configuration. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -54,7 +54,7 @@ int daemon_apply_policy(struct daemon *d, bool active)
 	if (d->sweeper)
 		sweeper_set_hold(d->sweeper, set.hold_ms);
 	if (d->ops->configure(d->datapath, &set, active) < 0) {
-		log_err("the datapath did not take the policy");
+		log_err("the datapath refused the policy");
 		return -EIO;
 	}
 	return 0;

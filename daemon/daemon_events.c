@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * daemon_events.c - what the main loop hears of: interfaces, conntrack's new connections, the
- * watchdog's time.
+ * daemon_events.c - events of the main loop: changed interfaces, new connections in conntrack, the
+ * watchdog's timer.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 #include "base/log.h"
 #include "base/util.h"
 
-#define LINKS_SETTLE_US 20000 /* a new interface comes as a burst of events */
-#define MAPPINGS_US 10000     /* from one reading of conntrack events to the next */
+#define LINKS_SETTLE_US 20000 /* a new interface causes a burst of events */
+#define MAPPINGS_US 10000     /* from one read of conntrack's events to the next */
 
 static void wait_for_links_to_settle(struct daemon *d)
 {
@@ -44,7 +44,7 @@ static int on_links(sd_event_source *s, int fd, uint32_t revents, void *user)
 	(void)s;
 	(void)revents;
 	if (r < 0) {
-		log_err("interface events: %s", strerror(-r));
+		log_err("interface events cannot be read: %s", strerror(-r));
 		return r;
 	}
 	if (r > 0)
@@ -53,8 +53,8 @@ static int on_links(sd_event_source *s, int fd, uint32_t revents, void *user)
 }
 
 /*
- * The main loop runs, or it would not be here; a worker that hangs must be ended by the service
- * manager, too.
+ * That this is called shows that the main loop runs. When a worker hangs, no answer is sent, so
+ * that the service manager restarts the daemon.
  */
 static int on_watchdog(sd_event_source *s, uint64_t usec, void *user)
 {
@@ -63,7 +63,7 @@ static int on_watchdog(sd_event_source *s, uint64_t usec, void *user)
 
 	(void)usec;
 	if (!daemon_workers_are_alive(d)) {
-		log_err("a queue's thread hangs: leaving it to the watchdog");
+		log_err("a queue's thread hangs: the watchdog gets no answer, and will end tsnatd");
 		return 0;
 	}
 	sd_notify(0, "WATCHDOG=1");
@@ -111,7 +111,7 @@ int daemon_add_events(struct daemon *d)
 	int r = add_events(d);
 
 	if (r < 0)
-		log_err("event loop: %s", strerror(-r));
+		log_err("events cannot be added to the main loop: %s", strerror(-r));
 	return r;
 }
 
@@ -119,7 +119,10 @@ static void on_mapping(void *user, const struct tuple *t, const struct inside *i
 {
 	struct daemon *d = user;
 
-	/* no record: the SYN has not left yet, or there was no room; the next resync may find it */
+	/*
+	 * An error means that there is no record: the SYN has not left yet, or the table is full.
+	 * The next resync may find one.
+	 */
 	d->ops->set_inside(d->datapath, t, inside);
 }
 

@@ -3,9 +3,9 @@
  * daemon_gap.c - restart_gap = wait: SYNs between a daemon's end and the next one's start wait in
  * the queues, which the service manager keeps bound meanwhile.
  *
- * They must not wait for a daemon that does not come. From here the wait is bounded by a guardian,
- * and ends when the start fails. Before a process is there it is up to the service manager: it
- * forgets the queues when it will not start another one, and they are unbound.
+ * SYNs must not wait for a daemon that does not come. Until the next process runs, the service
+ * manager decides: when it gives up starting one, it closes the queues. From then on a guardian
+ * bounds the wait, and a start that fails ends it.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/util.h"
 
-#define GAP_START_MS 10000 /* a start that takes longer hangs */
+#define GAP_START_MS 10000 /* a start that takes longer counts as hung */
 
 int daemon_receive_queues(struct daemon *d)
 {
@@ -29,7 +29,8 @@ int daemon_receive_queues(struct daemon *d)
 						     .num = d->kept.queue[i].num };
 	if (!d->kept.n)
 		return 0;
-	log_info("restart gap: SYNs waited in %zu queues", d->kept.n);
+	log_info("restart gap: %zu queues, with the SYNs that wait in them, are taken over",
+		 d->kept.n);
 	d->heartbeats = guardian_heartbeats_new();
 	if (!d->heartbeats)
 		return -ENOMEM;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * daemon_gateway.c - answers to the varlink interface, collected from the daemon's parts.
+ * daemon_gateway.c - collects the answers of the varlink interface from the daemon's parts.
  */
 #include <errno.h>
 #include <string.h>
@@ -50,7 +50,10 @@ static bool all_realtime(const struct daemon *d)
 	return d->n_workers > 0;
 }
 
-/* Asks the kernel, because the event that somebody deleted our filters may still be unread. */
+/*
+ * The kernel is asked each time: somebody may have deleted our filters, and that event may still be
+ * unread.
+ */
 static bool is_attached(const struct daemon *d, const struct attachment *a)
 {
 	const struct datapath_link link = {
@@ -198,7 +201,7 @@ static int each_destination(void *user, gateway_destination_fn *fn, void *fn_use
 	return 0;
 }
 
-/* A comment in the text says where the installed rules differ. */
+/* If the installed rules differ from the printed ones, a comment in the text says how. */
 static int print_rules(void *user, FILE *f)
 {
 	const char *names[CONFIG_INTERFACES_MAX];

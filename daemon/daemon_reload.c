@@ -16,8 +16,8 @@ void daemon_log_config(void *user, int level, const char *line)
 }
 
 /*
- * What a running daemon cannot change. The words and paths are compared whole: what is behind their
- * end is zero.
+ * The options that a running daemon cannot change. They are compared as bytes, which works for
+ * words and paths because config_load() fills the room behind them with zeros.
  */
 #define FIXED(field)                                                                        \
 	{                                                                                   \
@@ -33,9 +33,9 @@ static const struct {
 	FIXED(pin_dir),	  FIXED(conntrack_events),
 };
 
-/* It is named, and stays as it is. */
-static void keep_what_needs_restart(struct config *new, const struct config *old,
-				    const struct reload_listener *listener)
+/* Undo changes of options that cannot change now, and name these options. */
+static void keep_fixed_options(struct config *new, const struct config *old,
+			       const struct reload_listener *listener)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++) {
 		void *to = (char *)new + fixed[i].offset;
@@ -50,7 +50,7 @@ static void keep_what_needs_restart(struct config *new, const struct config *old
 	}
 }
 
-/* One line to the log, and a problem to whoever asked for the reload, too. */
+/* Send a line to the log, and a problem to the client that asked for the reload, too. */
 static void report_config(void *user, int level, const char *line)
 {
 	const struct reload_listener *listener = user;
@@ -71,13 +71,13 @@ static int read_again(struct daemon *d, const struct reload_listener *listener)
 		log_err("reload: the configuration is not valid; the old one stays");
 		return -EINVAL;
 	}
-	keep_what_needs_restart(&new, &d->cfg, listener);
+	keep_fixed_options(&new, &d->cfg, listener);
 	d->cfg = new;
 	if (daemon_apply_policy(d, true) < 0)
 		return -EIO;
 	/*
-	 * an interface that cannot be attached is a problem of the status, too, and no reason to go
-	 * back
+	 * The new configuration stays even if an interface cannot be attached: the status names
+	 * that interface as a problem.
 	 */
 	r = attachments_update(&d->attachments, &d->cfg, &link, &error);
 	if (r < 0)
@@ -98,7 +98,7 @@ int daemon_reload(struct daemon *d, const struct reload_listener *listener)
 		   (unsigned long long)now.tv_sec * 1000000 +
 			   (unsigned long long)now.tv_nsec / 1000);
 	r = read_again(d, listener);
-	/* ready again, whatever came of it: the old configuration works on */
+	/* Also after a failure, because the daemon goes on with the old configuration. */
 	sd_notify(0, "READY=1");
 	return r;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* daemon_start.c - construct a daemon's parts, in order. */
+/* daemon_start.c - starts the parts of a daemon, in order. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,8 +16,9 @@
 #include "base/util.h"
 
 /*
- * An error of something that the kernel refuses. Another try may find more memory, or get the
- * answer that was lost; else it is refused again.
+ * Translate an error of the kernel for exit_code() in main.c. Errors that may pass stay as they
+ * are: the next try may find more memory, or get the answer that was lost. All others become
+ * -EOPNOTSUPP, because the kernel will refuse the next try, too.
  */
 static int refused(int r)
 {
@@ -27,7 +28,7 @@ static int refused(int r)
 	case EIO:
 	case EMFILE:
 	case ENFILE:
-	case ENODEV: /* an interface that went */
+	case ENODEV: /* an interface was removed meanwhile */
 	case ENOBUFS:
 	case ENOMEM:
 	case ENOSPC:
@@ -84,8 +85,8 @@ static int open_datapath(struct daemon *d, const struct datapath_ops *ops, const
 }
 
 /*
- * A run with BPF programs that was killed left them deciding: what both datapaths shift would be
- * shifted twice.
+ * BPF programs of an earlier run that was killed still decide on SYNs. A connection that they shift
+ * must not be shifted a second time by the queue datapath.
  */
 static void retire_other(const struct daemon *d)
 {
@@ -96,7 +97,7 @@ static void retire_other(const struct daemon *d)
 		log_notice("an earlier run's BPF programs go on for its open connections, and "
 			   "decide on no new ones");
 	else if (r < 0)
-		log_warn("an earlier run's BPF programs cannot be taken off: %s", strerror(-r));
+		log_warn("an earlier run's BPF programs cannot be removed: %s", strerror(-r));
 }
 
 static int start_datapath(struct daemon *d)
@@ -106,7 +107,7 @@ static int start_datapath(struct daemon *d)
 	const char *error;
 	int r = open_datapath(d, ops, &error);
 
-	/* decisions in the kernel need programs there: nothing to fall back to */
+	/* decide = "kernel" has nothing to fall back to, because it needs the programs. */
 	if (r < 0 && d->cfg.datapath == CONFIG_DATAPATH_AUTO &&
 	    d->cfg.decide == CONFIG_DECIDE_QUEUE) {
 		log_notice("datapath bpf: %s (%s): using the datapath queue", error, strerror(-r));
@@ -122,7 +123,7 @@ static int start_datapath(struct daemon *d)
 	return 0;
 }
 
-/* The live table is gone, as after a reboot: what was saved is all there is. */
+/* Load the state file, because no records of an earlier run are left, as after a reboot. */
 static void restore(struct daemon *d)
 {
 	uint64_t now = boot_ms();
@@ -145,8 +146,8 @@ static void restore(struct daemon *d)
 }
 
 /*
- * Clocks never go back: the live table's goes on, else the saved one does, ahead of all it can have
- * shown.
+ * Clocks never go back. If an earlier run's records are still there, its clock goes on. Else the
+ * saved clock does, set forward beyond every time that it can have shown.
  */
 static int start_clocks(struct daemon *d)
 {
@@ -166,7 +167,7 @@ static int start_clocks(struct daemon *d)
 		restore(d);
 	r = saver_start(&d->saver, d->cfg.state_dir, d->ops, d->datapath, &d->clock);
 	if (r < 0)
-		log_err("cannot start a thread: %s", strerror(-r));
+		log_err("the thread that saves the state cannot be started: %s", strerror(-r));
 	return r;
 }
 
@@ -250,10 +251,10 @@ static int start_sweeper(struct daemon *d)
 	cfg.conntrack = d->conntrack;
 	r = sweeper_start(&d->sweeper, d->event, &cfg);
 	if (r < 0) {
-		log_err("event loop: %s", strerror(-r));
+		log_err("the sweeper cannot be started: %s", strerror(-r));
 		return r;
 	}
-	/* Records of connections that were opened before this start may lack their mapping. */
+	/* Connections that were opened before this start may have records without mapping. */
 	if (d->conntrack)
 		sweeper_resync_mappings(d->sweeper);
 	return 0;
@@ -264,6 +265,7 @@ static int all_counters(void *user, uint64_t *counters)
 	return daemon_gateway_source.statistics(user, counters);
 }
 
+/* Returns 1 when the rules were missing and are back, 0 when they were there, or -errno. */
 static int restore_rules(void *user)
 {
 	struct daemon *d = user;
@@ -284,7 +286,7 @@ static int start_health(struct daemon *d)
 			     d);
 
 	if (r < 0)
-		log_err("event loop: %s", strerror(-r));
+		log_err("the health checks cannot be started: %s", strerror(-r));
 	return r;
 }
 
@@ -327,15 +329,17 @@ static int apply_policy(struct daemon *d)
 	return daemon_apply_policy(d, true);
 }
 
+typedef int start_step(struct daemon *d);
+
 int daemon_start(struct daemon *d)
 {
-	static int (*const steps[])(struct daemon * d) = {
-		/* A start that must fail does so before it changes anything, if that can be. */
+	static start_step *const steps[] = {
+		/* Find the common reasons for a failure before anything is changed. */
 		daemon_check_permission,
 		daemon_take_lock,
 		daemon_receive_queues,
 		daemon_check_queues,
-		/* All threads inherit blocked signals, so that the event loop alone gets them. */
+		/* Before any thread, which inherits the mask: the main loop alone gets signals. */
 		take_signals,
 		start_datapath,
 		start_clocks,

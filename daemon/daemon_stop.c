@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* daemon_stop.c - tear a daemon down, in reverse, whatever of it was started. */
+/* daemon_stop.c - ends the parts of a daemon that were started, in reverse. */
 #include <systemd/sd-daemon.h>
 
 #include "daemon.h"
@@ -36,8 +36,8 @@ static void stop_handling(struct daemon *d)
 		daemon_stop_workers(d);
 	} else {
 		/*
-		 * first no new SYN is queued, then those that wait get their verdicts; only then
-		 * the base chains may go
+		 * Deleting a base chain drops all queued packets. So first stop queueing SYNs, then
+		 * let the workers send verdicts on those that wait, then remove the chains.
 		 */
 		if (d->rules)
 			rules_pause(d->rules);
@@ -45,7 +45,7 @@ static void stop_handling(struct daemon *d)
 		remove_rules(d);
 	}
 	rules_free(d->rules);
-	/* the filters stay for live connections; new ones are none of their business from now on */
+	/* BPF programs stay for open connections, but must not decide on new ones. */
 	if (d->datapath)
 		daemon_apply_policy(d, false);
 }
@@ -56,7 +56,6 @@ void daemon_stop(struct daemon *d)
 	gateway_free(d->gateway);
 	health_free(d->health);
 	d->health = NULL;
-	/* what waits from here on waits for the next start: late, so that it is not long */
 	if (!d->keeps)
 		stop_handling(d);
 	sweeper_free(d->sweeper);
@@ -64,6 +63,7 @@ void daemon_stop(struct daemon *d)
 	sd_event_source_unref(d->mappings_event);
 	conntrack_free(d->conntrack);
 	saver_stop(d->saver);
+	/* Stop as late as possible: SYNs queued from here on wait for the next daemon. */
 	if (d->keeps)
 		stop_handling(d);
 	if (d->ops)

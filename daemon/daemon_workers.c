@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * daemon_workers.c - the queues' threads, and the guardian beside them.
+ * daemon_workers.c - starts and ends the queues' threads, and their guardian.
  */
 #include <errno.h>
 #include <string.h>
@@ -139,7 +139,8 @@ static int start_threads(struct daemon *d)
 		int r = queue_worker_start(d->worker[i], &d->heartbeats->beat_ms[i]);
 
 		if (r < 0) {
-			log_err("cannot start a thread: %s", strerror(-r));
+			log_err("queue %u: its threads cannot be started: %s",
+				queue_worker_queue(d->worker[i]).num, strerror(-r));
 			return r;
 		}
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* main.c - the program: what the command line asks for, and the exit status. */
+/* main.c - does as the command line asks, and chooses the exit status. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,18 +17,24 @@
 #endif
 
 #define EXIT_USAGE 2
-#define EXIT_NEEDS 3 /* what it needs is missing or taken */
+#define EXIT_NEEDS 3 /* a permission, a kernel feature or a free queue is missing */
 
-/* Kernels before 5.11 charge maps to RLIMIT_MEMLOCK; where it cannot be raised the load says so. */
+/*
+ * Kernels before 5.11 charge BPF maps to RLIMIT_MEMLOCK. If it stays too low, loading the programs
+ * fails, and the log says so.
+ */
 static void raise_memlock(void)
 {
 	const struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
 
 	if (setrlimit(RLIMIT_MEMLOCK, &all) < 0)
-		log_debug("RLIMIT_MEMLOCK: %s", strerror(errno));
+		log_debug("RLIMIT_MEMLOCK cannot be raised: %s", strerror(errno));
 }
 
-/* Of a start that failed. Parts return these errors for nothing that passes by itself. */
+/*
+ * The exit status of a start that returned R. The service manager does not try again after
+ * EXIT_NEEDS, so the parts return its errors only for problems that do not pass by themselves.
+ */
 static int exit_code(int r)
 {
 	switch (-r) {
@@ -81,7 +87,7 @@ static int change_rules(const struct config *cfg, change_rules_fn *fn)
 		r = fn(cfg, rules);
 	rules_free(rules);
 	if (r < 0)
-		log_err("nft rules: %s", strerror(-r));
+		log_err("the nft rules cannot be removed: %s", strerror(-r));
 	return r;
 }
 
@@ -119,7 +125,10 @@ static int remove_unneeded_rules(const struct config *cfg, struct rules *rules)
 	return rules_remove(rules);
 }
 
-/* A daemon with a restart gap leaves its rules to the next daemon: here that one does not come. */
+/*
+ * For the service manager, when no other daemon will follow one that left its rules for the next
+ * (restart_gap).
+ */
 static int remove_left_rules(const struct config *cfg)
 {
 	struct daemon d = { .cfg = *cfg, .lock_fd = -1 };

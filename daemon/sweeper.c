@@ -22,15 +22,15 @@ struct sweeper {
 	unsigned int questions; /* left in this slice */
 	bool resync;
 	/*
-	 * of this resync: the records that conntrack could not tell of, which come first in the
-	 * next round
+	 * How many records conntrack had no answer for in this resync. Every round begins at the
+	 * first record, so it meets them first, and passes them by without asking again.
 	 */
 	uint32_t unanswered;
-	uint32_t passed; /* of those, in this round */
-	int error;	 /* what was logged last */
+	uint32_t passed; /* how many of those this round has passed by */
+	int error;	 /* the result of the last sweep: an error is logged once */
 };
 
-/* Not asked is not dead: the record stays for the next round. */
+/* When the questions of this slice are used up, say yes: the record stays until the next round. */
 static int conntrack_knows_it(void *user, const struct tuple *t)
 {
 	struct sweeper *s = user;
@@ -42,8 +42,8 @@ static int conntrack_knows_it(void *user, const struct tuple *t)
 }
 
 /*
- * Nearly full, the table keeps closed connections no longer than servers on Linux do; what lives is
- * not touched.
+ * When the table is nearly full, records of closed connections are kept only for as long as a Linux
+ * server keeps TIME_WAIT. Records of open connections are not affected.
  */
 static uint32_t effective_hold(struct sweeper *s)
 {
@@ -58,8 +58,9 @@ static uint32_t effective_hold(struct sweeper *s)
 }
 
 /*
- * Ask about one connection more; conntrack is asked but once, as what it cannot say now it will not
- * say later.
+ * Ask conntrack for the mapping of an open connection whose record has none. Each connection is
+ * asked for once in a resync: a mapping that conntrack does not know now it will not know later.
+ * Returns 1, which ends the round, when no questions are left.
  */
 static int ask_mapping(void *user, const struct tuple *t, const struct record *r)
 {
@@ -103,7 +104,7 @@ static int on_timer(sd_event_source *timer, uint64_t usec, void *user)
 	r = s->cfg.ops->sweep(s->cfg.datapath, effective_hold(s), SLICE,
 			      s->cfg.conntrack ? conntrack_knows_it : NULL, s, &done);
 	if (r < 0 && r != s->error)
-		log_warn("cannot sweep the records: %s", strerror(-r));
+		log_warn("expired records cannot be removed: %s", strerror(-r));
 	s->error = r;
 	if (s->resync && s->cfg.conntrack)
 		resync_mappings(s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sweeper.h - removes records that nobody needs any more, slice by slice in the main loop, off the
- * packets' path.
+ * sweeper.h - removes expired records, slice by slice in the main loop, so that no packet waits for
+ * it.
  */
 #pragma once
 
@@ -30,7 +30,11 @@ struct sweeper_config {
 int sweeper_start(struct sweeper **ret, sd_event *event, const struct sweeper_config *cfg);
 /* NULL is allowed. */
 void sweeper_free(struct sweeper *s);
+/* How long a record outlives its last packet from now on. */
 void sweeper_set_hold(struct sweeper *s, uint32_t hold_ms);
 
-/* Mappings were missed: ask conntrack for those that records lack, over the coming slices. */
+/*
+ * After events about mappings were lost: ask conntrack for the mappings that records lack, over the
+ * coming slices.
+ */
 void sweeper_resync_mappings(struct sweeper *s);

@@ -14,7 +14,7 @@
 #include "queue_netlink.h"
 #include "base/util.h"
 
-/* Packets that are accepted at once; then the daemon may have come back, and decides again. */
+/* Packets accepted in one go. The daemon may run again by then, and should decide on the rest. */
 #define GUARDIAN_BATCH 256
 
 struct guardian_heartbeats *guardian_heartbeats_new(void)
@@ -27,7 +27,7 @@ struct guardian_heartbeats *guardian_heartbeats_new(void)
 
 static bool is_late(const struct guardian_heartbeats *beats, size_t i)
 {
-	/* the daemon may be ahead: see guardian_start() */
+	/* Not by a difference: the heartbeat may lie in the future, see guardian_start(). */
 	return boot_ms() > atomic_load(&beats->beat_ms[i]) + GUARDIAN_LATE_MS;
 }
 
@@ -36,7 +36,7 @@ static void guard(const struct guardian_queue *queues, size_t n, struct guardian
 	struct pollfd fds[GUARDIAN_QUEUES_MAX];
 
 	for (;;) {
-		/* a queue on time is none of our business: a negative descriptor is not polled */
+		/* poll() ignores negative descriptors: queues that are on time are left alone. */
 		for (size_t i = 0; i < n; i++)
 			fds[i] = (struct pollfd){
 				.fd = is_late(beats, i) ? mnl_socket_get_fd(queues[i].nl) : -1,
@@ -78,14 +78,18 @@ pid_t guardian_start(const struct guardian_queue *queues, size_t n,
 	if (pid != 0)
 		return pid < 0 ? -errno : pid;
 
-	/* a queue must not stay bound by us when the daemon is gone: then the rules bypass it */
+	/*
+	 * End with the daemon. Else the queues would stay bound, and the rules would not bypass
+	 * them.
+	 */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(0);
 	prctl(PR_SET_NAME, "tsnatd-guardian");
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGHUP, SIG_IGN); /* a reload is not for us */
+	/* A signal for a reload may reach all processes of the service. */
+	signal(SIGHUP, SIG_IGN);
 	close_others(queues, n);
 	guard(queues, n, beats);
 	_exit(0);

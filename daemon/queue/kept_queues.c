@@ -9,6 +9,7 @@
 #include "kept_queues.h"
 #include "base/util.h"
 
+/* The longest wait for the service manager. */
 #define SETTLE_US 2000000
 
 /* ---- names: queue-NUMBER-COPYRANGE-mapping|plain ---- */
@@ -26,7 +27,7 @@ static bool parse_name(const char *name, struct kept_queue *q)
 	if (sscanf(name, "queue-%hu-%u-%7[a-z]", &q->num, &q->copy_range, kind) != 3)
 		return false;
 	q->has_mapping = !strcmp(kind, "mapping");
-	/* not as we write it: not ours */
+	/* A name that make_name() would write differently (leading zeros, a tail) is not ours. */
 	make_name(again, q->num, q->copy_range, q->has_mapping);
 	return !strcmp(name, again);
 }
@@ -57,7 +58,10 @@ int kept_queues_put(struct mnl_socket *nl, uint16_t num, uint32_t copy_range, bo
 	int r;
 
 	make_name(name, num, copy_range, has_mapping);
-	/* FDPOLL=0: an overrun reads as an error of the socket, for which it would be thrown out */
+	/*
+	 * FDPOLL=0: without it the service manager closes a stored descriptor that has an error,
+	 * and an overrun counts as one.
+	 */
 	snprintf(message, sizeof(message), "FDSTORE=1\nFDNAME=%s\nFDPOLL=0", name);
 	r = sd_pid_notify_with_fds(0, 0, message, &fd, 1);
 	return r < 0 ? r : 0;
@@ -81,7 +85,7 @@ void kept_queues_settle(void)
 	sd_notify_barrier(0, SETTLE_US);
 }
 
-/* ---- what was passed ---- */
+/* ---- queues from the service manager ---- */
 
 static void receive_one(struct kept_queues *k, int fd, const char *name)
 {
@@ -120,7 +124,7 @@ bool kept_queues_has(const struct kept_queues *k, uint16_t num)
 
 static void give_up(struct kept_queue *q)
 {
-	/* closing it would drop them */
+	/* The kernel drops the packets that wait in a queue when the queue is closed. */
 	queue_accept_waiting(q->nl, q->num, QUEUE_MAXLEN);
 	kept_queues_drop(q->num, q->copy_range, q->has_mapping);
 	mnl_socket_close(q->nl);
@@ -132,7 +136,7 @@ void kept_queues_give_up(struct kept_queues *k)
 	for (size_t i = 0; i < k->n; i++)
 		if (k->queue[i].nl)
 			give_up(&k->queue[i]);
-	/* as long as the service manager has one, it is bound, and its SYNs wait */
+	/* A queue stays bound, and its SYNs wait, until the service manager has closed it, too. */
 	if (k->n)
 		kept_queues_settle();
 	k->n = 0;

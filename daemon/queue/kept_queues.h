@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * kept_queues.h - queues of SYNs that the service manager keeps bound from one daemon to the next,
- * in its file descriptor store (FDSTORE=1, see sd_notify(3)): what is queued in between waits.
- * Queues that fail open; segments of shifted connections are not kept, as TCP sends them again, and
- * the order of what was there before a gap and what came in it would be lost.
+ * in its file descriptor store (FDSTORE=1, see sd_notify(3)). SYNs that are queued in between wait.
  *
- * Names of kept descriptors tell how the queue is set up, because to ask for it or to set it again
- * would mix the kernel's answers with the packets that wait.
+ * Queues of segments are not kept: TCP sends segments again, and those of before the gap would get
+ * out of order with those that came in it.
+ *
+ * The name of a stored descriptor tells how its queue is configured. The next daemon cannot ask the
+ * kernel, nor configure the queue again: the answers would come between the packets that wait.
  */
 #pragma once
 
@@ -22,8 +23,8 @@
 struct kept_queue {
 	struct mnl_socket *nl; /* owned; NULL once it was taken or given up */
 	uint16_t num;
-	uint32_t copy_range;
-	bool has_mapping; /* mappings are attached */
+	uint32_t copy_range; /* bytes, see struct queue_options */
+	bool has_mapping;    /* the kernel attaches mappings to its packets */
 };
 
 struct kept_queues {
@@ -32,46 +33,45 @@ struct kept_queues {
 };
 
 /*
- * What the service manager passed to this process. Everything that is no queue of ours is closed
- * and dropped from the store. To be called once. Returns 0 or -errno; without a service manager
- * there are none.
+ * Fill K with the queues that the service manager passed to this process. Other descriptors are
+ * closed and removed from the store. To be called once. Returns 0, also without a service manager,
+ * or -errno.
  */
 int kept_queues_receive(struct kept_queues *k);
 
-/* Is the queue NUM among those that are still there? */
+/* Is queue NUM in K, neither taken nor given up? */
 bool kept_queues_has(const struct kept_queues *k, uint16_t num);
 
 /*
- * Take the queue NUM over, if it is there. One with another copy range is given up. What the last
- * owner had read and not answered is accepted here. NULL when there is none; the socket is the
- * caller's, and the store keeps its own.
+ * Take queue NUM. Packets that the previous daemon read without sending a verdict are accepted; the
+ * others still wait. A queue with another copy range (bytes) is given up. Returns the socket, owned
+ * by the caller, or NULL when there is no such queue. The service manager's store keeps its copy.
  */
 struct mnl_socket *kept_queues_take(struct kept_queues *k, uint16_t num, uint32_t copy_range,
 				    bool *ret_has_mapping);
 
 /*
- * Those that nobody took: SYNs that wait in them pass, they are unbound, and rules bypass them from
- * now on.
+ * Give up the queues that nobody took: accept the SYNs that wait in them, and unbind them, so that
+ * the rules bypass them.
  */
 void kept_queues_give_up(struct kept_queues *k);
 
 /*
- * Is there a service manager that could keep any? Whether it does, none older than systemd 254
- * tells.
+ * Is there a service manager, which may keep queues? Versions of systemd before 254 do not tell
+ * whether they do.
  */
 bool kept_queues_possible(void);
 
 /*
- * Let the service manager keep a bound queue; one that it has already is kept once. Returns 0 or
- * -errno.
+ * Let the service manager keep a bound queue. To do so again changes nothing. Returns 0 or -errno.
  */
 int kept_queues_put(struct mnl_socket *nl, uint16_t num, uint32_t copy_range, bool has_mapping);
 
-/* It keeps the queue no more. */
+/* Let the service manager keep the queue no longer. */
 void kept_queues_drop(uint16_t num, uint32_t copy_range, bool has_mapping);
 
 /*
- * Wait until the service manager has heard of all this: messages of a process that has ended may
- * not count.
+ * Wait until the service manager has read our messages: it may ignore those of a process that has
+ * ended. Gives up after two seconds.
  */
 void kept_queues_settle(void);

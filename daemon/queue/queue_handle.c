@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * queue_handle.c - a packet goes to the datapath, and its verdict to the kernel: at once, with the
- * packet if it was changed, or by one verdict for all of a batch.
+ * queue_handle.c - hands a packet to the datapath, and its verdict to the kernel: at once, with the
+ * packet if it was changed, or by one verdict for a whole batch.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 void queue_on_error(struct queue_worker *w, int error)
 {
 	switch (error) {
-	case -ENOENT: /* somebody deleted a base chain: the packets of that verdict are gone */
+	case -ENOENT: /* somebody deleted a base chain, and the kernel dropped queued packets */
 		queue_count(w, COUNTER_VERDICTS_LATE, 1);
 		break;
 	case -EBADMSG:
@@ -32,15 +32,16 @@ static void accept_packets(struct queue_worker *w, uint32_t id, bool up_to)
 	int r = queue_accept(w->nl, w->cfg.num, id, up_to);
 
 	/*
-	 * the send buffer is drained in the call itself, so this is a refusal, not a want of room
+	 * An error is a refusal, never a full send buffer: the kernel handles the message within
+	 * the call.
 	 */
 	if (r < 0)
 		queue_on_error(w, r);
 }
 
 /*
- * One verdict for all, unless another reader holds packets: it would take in theirs, which are not
- * decided yet.
+ * One verdict accepts all packets up to a number. While another reader has packets without verdict,
+ * it would accept those, too, undecided: then each packet gets a verdict of its own.
  */
 void queue_handle_verdicts(struct queue_worker *w, struct queue_reader *rd)
 {
@@ -54,7 +55,7 @@ void queue_handle_verdicts(struct queue_worker *w, struct queue_reader *rd)
 	rd->n_unanswered = 0;
 }
 
-/* A SYN that has the mark comes for the second time: see queue_verdict.repeat. */
+/* A SYN with the mark was decided before, and comes again: see queue_verdict.repeat. */
 static bool is_repeated(const struct queue_worker *w, const struct queue_packet *q)
 {
 	return w->cfg.repeat && w->cfg.kind == QUEUE_SYNS &&
@@ -121,8 +122,8 @@ static void send_verdict(struct queue_worker *w, struct queue_reader *rd,
 
 static void add_to_batch(struct queue_worker *w, struct queue_reader *rd, uint32_t id)
 {
-	if (rd->n_unanswered ==
-	    QUEUE_BATCH) /* a message holds one packet; should it ever hold more */
+	/* Today's kernels send one packet in each message, and then this never happens. */
+	if (rd->n_unanswered == QUEUE_BATCH)
 		queue_handle_verdicts(w, rd);
 	rd->unanswered[rd->n_unanswered++] = id;
 }

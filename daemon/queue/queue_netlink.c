@@ -24,15 +24,15 @@ static struct nlmsghdr *config_message(char *buf, uint16_t num, uint16_t flags)
 	return nlh;
 }
 
-/* A queue while it is being configured: packets may arrive between the answers. */
+/* A queue that is being configured. Packets may arrive between the kernel's answers. */
 struct opening {
 	struct mnl_socket *nl;
 	uint16_t num;
-	bool early; /* a packet arrived, up to this one */
-	uint32_t early_id;
+	bool early;	   /* packets arrived */
+	uint32_t early_id; /* the last one's number */
 };
 
-/* Returns 1 when the message answers a configuration message, with its error in *RET. */
+/* Returns 1 when the message is an answer, with its 0 or -errno in *RET, else 0. */
 static int on_config_answer(struct opening *o, const struct nlmsghdr *nlh, int *ret)
 {
 	struct queue_packet q;
@@ -78,7 +78,7 @@ static int config_flag(struct opening *o, uint32_t flag)
 	return config_send(o, nlh);
 }
 
-/* All in one message: a bound queue without copy mode drops what arrives. */
+/* One message, because a queue that is bound but has no copy mode yet drops packets. */
 static int config_bind(struct opening *o, const struct queue_options *opt)
 {
 	char buf[MNL_SOCKET_BUFFER_SIZE];
@@ -93,8 +93,8 @@ static int config_bind(struct opening *o, const struct queue_options *opt)
 }
 
 /*
- * Set a parameter without having bound the queue: refused by EPERM when somebody else has, by
- * ENODEV when nobody has.
+ * Try to set a parameter of a queue that we have not bound. The kernel refuses it: by EPERM when
+ * another program has bound the queue, by ENODEV when none has.
  */
 static int ask_owner(struct opening *o)
 {
@@ -107,9 +107,7 @@ static int ask_owner(struct opening *o)
 	return r == -ENODEV ? 0 : r == -EPERM ? -EBUSY : r;
 }
 
-/*
- * A command that does nothing since Linux 3.8, but like all others is only for who may give them.
- */
+/* Send a command that needs CAP_NET_ADMIN, and that does nothing since Linux 3.8. */
 static int ask_permission(struct opening *o)
 {
 	char buf[MNL_SOCKET_BUFFER_SIZE];
@@ -148,7 +146,7 @@ int queue_probe(uint16_t num)
 	return r < 0 ? r : ask(ask_owner, num);
 }
 
-/* The packet ID and all that wait before it. */
+/* Send VERDICT on the packet ID and on all that wait before it. SEQ is the message's number. */
 static int verdict_up_to(struct mnl_socket *nl, uint16_t num, uint32_t id, int verdict,
 			 uint32_t seq)
 {
@@ -193,7 +191,7 @@ int queue_open(struct mnl_socket **ret, uint16_t num, const struct queue_options
 		mnl_socket_close(nl);
 		return r;
 	}
-	/* where it is refused the kernel cuts what is merged, and completes checksums */
+	/* Without this flag the kernel splits merged packets, and completes their checksums. */
 	if (opt->merged)
 		config_flag(&o, NFQA_CFG_F_GSO);
 	*ret_has_mapping = config_flag(&o, NFQA_CFG_F_CONNTRACK) == 0;
@@ -203,7 +201,7 @@ int queue_open(struct mnl_socket **ret, uint16_t num, const struct queue_options
 	return 0;
 }
 
-/* As long as what is read from them; an attribute that we do not know is left out. */
+/* Check that attributes are as long as the values that are read from them. Skip unknown ones. */
 static int on_attribute(const struct nlattr *attr, void *data)
 {
 	static const uint16_t least[NFQA_MAX + 1] = {
@@ -222,7 +220,7 @@ static int on_attribute(const struct nlattr *attr, void *data)
 	return MNL_CB_OK;
 }
 
-/* See queue_forget_read(). */
+/* The number of a message whose error means nothing: see queue_forget_read(). */
 #define SEQ_UNASKED 2
 
 int queue_parse(const struct nlmsghdr *nlh, struct queue_packet *ret)
@@ -241,7 +239,7 @@ int queue_parse(const struct nlmsghdr *nlh, struct queue_packet *ret)
 	}
 	if (nlh->nlmsg_type != (NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_PACKET))
 		return 0;
-	/* not nfq_nlmsg_parse(): it checks no lengths */
+	/* nfq_nlmsg_parse() does not check lengths. */
 	if (mnl_nlmsg_get_payload_len(nlh) < sizeof(struct nfgenmsg) ||
 	    mnl_attr_parse(nlh, sizeof(struct nfgenmsg), on_attribute, attr) < 0 ||
 	    !attr[NFQA_PACKET_HDR])
@@ -319,7 +317,7 @@ void queue_forget_read(struct mnl_socket *nl, uint16_t num)
 			return;
 		if (nlmsg_fits(nlh, (int)n) && queue_parse(nlh, &p) == 1)
 			break;
-		/* an answer to somebody who is gone */
+		/* Discard an answer to the previous reader. */
 		if (recv(mnl_socket_get_fd(nl), buf, sizeof(buf), MSG_DONTWAIT) <= 0)
 			return;
 	}

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * queue_reader.c - a thread that reads what waits in a queue, and nothing else.
+ * queue_reader.c - the thread that reads a queue's packets, and does nothing else.
  *
- * While a SYN waits, its tuple is not in the conntrack table and NAT may give it to another one. So
- * the thread runs the moment a SYN is queued (real-time priority), takes only what is already
- * there, and does nothing between reading and verdict that could wait.
+ * While a SYN waits, conntrack does not know its tuple, and NAT may give the tuple to another SYN.
+ * So the thread has real-time priority and runs as soon as a SYN is queued. It reads only packets
+ * that are already there, and does nothing before their verdicts that could block.
  *
- * Where each processor has a queue of its own, its first reader is bound to that processor: it runs
- * when the kernel's work that queued the SYN is done, without waking another processor. While it is
- * busy a second reader, which may run anywhere, takes what comes. Measured with one and two busy
- * clients, 8 000 ports, two processors, medians of six alternated runs: 1.09 and 1.39 times the
- * requests of one queue for all processors; no clash with one client, with two one in 1 200
- * connections, with one queue for all one in 950.
+ * Where each processor has a queue of its own, the queue's first reader is bound to that processor:
+ * it runs as soon as the kernel has queued the SYN there, and no other processor has to wake up.
+ * While it is busy, a second reader, which may run anywhere, takes the next packets. Measured with
+ * one and two busy clients, 8 000 ports, two processors, medians of six alternated runs: 1.09
+ * and 1.39 times the requests of one queue for all processors; no clash with one client, with two
+ * one in 1 200 connections, with one queue for all one in 950.
  *
- * One queue for all processors has two readers, too, and a SYN wakes both: whichever runs first
- * takes it; seldom are both held up. There, waking only one cost 19 to 35 clashes in 30 000
- * connections of one client instead of none. Segments of shifted connections have one reader, which
- * keeps their order.
+ * One queue for all processors has two readers, too. A SYN wakes both, and whichever runs first
+ * takes it: both are seldom delayed at the same time. Waking only one of them cost 19 to 35 clashes
+ * in 30 000 connections of one client, instead of none.
+ *
+ * Segments of shifted connections have one reader, which keeps their order.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -32,13 +33,14 @@
 #include "queue_reader.h"
 #include "base/util.h"
 
-#define BATCHES 64 /* before the thread looks up */
+/* Batches that are read in a row; then the thread looks whether it is to stop. */
+#define BATCHES 64
 #define REALTIME_PRIORITY 10
 #define SEGMENTS_NICE (-15)
 #define WAKE_MS (GUARDIAN_LATE_MS / 3)
 
-/* What is lost when a queue of this kind is full. */
-static const char *loss(const struct queue_worker *w)
+/* The consequence of a full socket, for the log. */
+static const char *loss_text(const struct queue_worker *w)
 {
 	return w->cfg.kind == QUEUE_SYNS ? "SYNs passed undecided by the daemon"
 					 : "segments were dropped, and will be sent again";
@@ -49,7 +51,8 @@ static void on_receive_error(struct queue_worker *w, int error)
 	if (error == ENOBUFS) {
 		queue_count(w, COUNTER_QUEUE_OVERRUNS, 1);
 		if (log_limit_ok(&w->overruns, boot_ms()))
-			log_warn("queue %u: the socket buffer was full; %s", w->cfg.num, loss(w));
+			log_warn("queue %u: the socket buffer was full; %s", w->cfg.num,
+				 loss_text(w));
 		return;
 	}
 	if (log_limit_ok(&w->refusals, boot_ms()))
@@ -64,11 +67,11 @@ static void note_id(struct queue_reader *rd, uint32_t id)
 }
 
 /*
- * The batch is done. A packet that another reader has taken out of the socket and not noted yet is
- * not lost: so they are counted when nobody holds any. What comes in after the last reader left has
- * higher numbers.
+ * Note the numbers of a batch, and count missing ones when no other reader is busy: a packet that
+ * another reader has read but not noted yet is not lost. Packets that come after that have higher
+ * numbers.
  */
-static void batch_done(struct queue_worker *w, struct queue_reader *rd)
+static void end_batch(struct queue_worker *w, struct queue_reader *rd)
 {
 	struct queue_ids *ids = &w->ids;
 
@@ -106,7 +109,7 @@ static void handle_messages(struct queue_worker *w, struct queue_reader *rd, con
 	}
 }
 
-/* Read what waits now, at most one batch, and handle it. Returns how many messages, or -errno. */
+/* Read and handle the messages that wait now, at most one batch. Returns how many, or -errno. */
 static int receive(struct queue_worker *w, struct queue_reader *rd)
 {
 	struct mmsghdr msgs[QUEUE_BATCH];
@@ -126,7 +129,7 @@ static int receive(struct queue_worker *w, struct queue_reader *rd)
 	return n;
 }
 
-/* Handle what waits now, at most one batch. Returns false when nothing waited. */
+/* Handle the packets that wait now, at most one batch. Returns false when none waited. */
 static bool handle_batch(struct queue_worker *w, struct queue_reader *rd)
 {
 	uint64_t now_ns = boot_ns();
@@ -135,14 +138,14 @@ static bool handle_batch(struct queue_worker *w, struct queue_reader *rd)
 	atomic_store_explicit(w->beat_ms, now_ns / 1000000, memory_order_relaxed);
 	atomic_fetch_add(&w->busy, 1);
 	/*
-	 * before it reads: what another reader finds empty after that says nothing about what this
-	 * one took
+	 * Read this before the packets: when another reader finds the queue empty later, that says
+	 * nothing about the packets that this reader took.
 	 */
 	rd->empty_ns = atomic_load(&w->empty_ns);
 	n = receive(w, rd);
 	if (rd->n_unanswered)
 		queue_handle_verdicts(w, rd);
-	batch_done(w, rd);
+	end_batch(w, rd);
 	if (n == -EAGAIN || n == -EINTR) {
 		atomic_store(&w->empty_ns, now_ns);
 		return false;
@@ -157,7 +160,7 @@ static void become_realtime(struct queue_worker *w)
 	struct sched_param p = { .sched_priority = REALTIME_PRIORITY };
 	int r = pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &p);
 
-	/* one line for all readers */
+	/* One line for all readers of the queue. */
 	if (r != 0 && atomic_exchange(&w->realtime, false))
 		log_notice("queue %u: no real-time priority (%s): under load SYNs may wait longer "
 			   "and clash",
@@ -194,21 +197,24 @@ static bool wait_for_packets(struct queue_worker *w, struct queue_reader *rd, bo
 }
 
 /*
- * Segments that wait are sent again by TCP, and a FIN that passes conntrack twice makes it give a
- * tuple away before the connection is over. Not real-time priority: bulk data would leave nothing
- * to others.
+ * Segments must not wait long: TCP would send them again, and after a second FIN conntrack would
+ * give the tuple away before the connection is over. But at real-time priority bulk data would
+ * leave no time for other processes.
  */
 static void become_nice(struct queue_worker *w)
 {
-	/* of this thread alone */
+	/* On Linux this changes the calling thread alone. */
 	if (setpriority(PRIO_PROCESS, 0, SEGMENTS_NICE) < 0)
-		log_debug("queue %u: nice value %d: %s", w->cfg.num, SEGMENTS_NICE,
+		log_debug("queue %u: nice value %d was refused: %s", w->cfg.num, SEGMENTS_NICE,
 			  strerror(errno));
 }
 
 static void read_queue(struct queue_worker *w, struct queue_reader *rd)
 {
-	/* a packet that comes after the queue was seen empty did not wait with those before it */
+	/*
+	 * Where the datapath rewrites packets, read until the queue is empty:
+	 * datapath_packet.empty_ns shows which packets did not wait at the same time.
+	 */
 	const int batches = w->cfg.rewrites ? BATCHES : 1;
 	bool there;
 
@@ -218,8 +224,8 @@ static void read_queue(struct queue_worker *w, struct queue_reader *rd)
 			;
 	}
 	/*
-	 * the rules are paused by now: what still waits gets its verdict, and nothing comes after
-	 * it; segments may come all the time
+	 * SYNs that still wait get their verdicts. This ends, because the rules queue no more SYNs
+	 * by now. Segments may still come, so for them it would not end.
 	 */
 	while (w->cfg.kind == QUEUE_SYNS && atomic_load(&w->drain) && handle_batch(w, rd))
 		;
@@ -250,8 +256,8 @@ void queue_reader_free(struct queue_reader *rd)
 }
 
 /*
- * Readers of one processor's queue are woken one at a time: a later one when all before it are
- * busy. Returns 0 or -errno.
+ * With a queue for each processor, EPOLLEXCLUSIVE wakes one reader at a time: the second one only
+ * while the first is busy.
  */
 int queue_reader_new(struct queue_reader **ret, struct queue_worker *w)
 {

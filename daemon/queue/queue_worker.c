@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* queue_worker.c - a queue and its threads: made, started, kept over a restart, and ended. */
+/* queue_worker.c - makes, starts, keeps over a restart, and ends a queue and its threads. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -100,14 +100,14 @@ void queue_worker_stop(struct queue_worker *w, bool drain)
 	if (!w)
 		return;
 	atomic_store(&w->drain, drain);
-	/* nobody reads the eventfd: it stays readable for all */
+	/* Nobody reads the eventfd, so it stays readable for all threads. */
 	if (write(w->stop_fd, &one, sizeof(one)) < 0)
-		log_err("queue %u: cannot stop: %s", w->cfg.num, strerror(errno));
+		log_err("queue %u: its threads cannot be stopped: %s", w->cfg.num, strerror(errno));
 	for (unsigned int i = 0; i < w->n_readers; i++) {
 		pthread_join(w->readers[i]->thread, NULL);
 		queue_reader_free(w->readers[i]);
 	}
-	/* taken over for a start that failed */
+	/* The start failed after this worker took a kept queue: let its packets pass. */
 	if (!w->n_readers && w->cfg.kind == QUEUE_SYNS)
 		queue_accept_waiting(w->nl, w->cfg.num, QUEUE_MAXLEN);
 	mnl_socket_close(w->nl);

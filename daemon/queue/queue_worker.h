@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * queue_worker.h - the threads of one netfilter queue: SYNs in, verdicts out. The only sender of
- * verdicts.
+ * queue_worker.h - the threads of one netfilter queue. They alone send verdicts while they run.
  */
 #pragma once
 
@@ -25,22 +24,22 @@ enum queue_kind {
 
 struct queue_worker_config {
 	uint16_t num;
-	/* of the queues of its kind: packets of processor N are in queue N % total */
+	/* among the queues of its kind: packets of processor N are in queue N % total */
 	uint16_t index, total;
 	enum queue_kind kind;
-	/*
-	 * the datapath rewrites packets: they are copied whole, and a queue is read until it is
-	 * seen to be empty
-	 */
+	/* the datapath rewrites packets: they are copied whole, and queues are read until empty */
 	bool rewrites;
-	/* of packet marks, by which a verdict tells the rules whether the connection is shifted */
+	/* bits of the packet mark: they tell the rules whether the connection is shifted */
 	uint32_t mark_mask;
-	/* the rules that look at the mark are in the chain that queues, before those that queue */
+	/*
+	 * The rules that look at the mark come before those that queue, in the same chain: marked
+	 * packets go through the chain again.
+	 */
 	bool repeat;
-	struct kept_queues *kept; /* from a daemon before us, to take the queue over; or NULL */
+	struct kept_queues *kept; /* the previous daemon's queues, to take this one from; or NULL */
 	const struct datapath_ops *ops;
 	struct datapath *datapath;
-	/* for this worker alone, which calls it from one thread at a time; or NULL */
+	/* called by one thread of this worker at a time; NULL when conntrack cannot be asked */
 	datapath_knows_fn *knows;
 	void *knows_user;
 };
@@ -48,38 +47,37 @@ struct queue_worker_config {
 struct queue_worker;
 
 /*
- * Bind the queue, or take it over; its packets wait until the worker runs.
- *
- * Returns 0 or -errno: what queue_open() does.
+ * Bind the queue, or take it from the kept ones. Its packets wait until queue_worker_start().
+ * Returns 0 or an error of queue_open().
  */
 int queue_worker_new(struct queue_worker **ret, const struct queue_worker_config *cfg);
 
-/* Its socket and number, for the guardian. */
+/* The queue's socket, still owned by W, and its number. */
 struct guardian_queue queue_worker_queue(const struct queue_worker *w);
 
 /*
- * Start the threads, which take SCHED_FIFO where they may, and write the time to *BEAT_MS
- * several times a second. Returns 0 or -errno.
+ * Start the threads. Readers of SYNs take SCHED_FIFO if they may. All write the time (boot clock,
+ * ms) to *BEAT_MS several times a second. Returns 0 or -errno.
  */
 int queue_worker_start(struct queue_worker *w, atomic_uint_fast64_t *beat_ms);
 
 /*
- * Let the service manager keep the queue, or not any more; nothing for QUEUE_SEGMENTS. Returns 0 or
- * -errno.
+ * Let the service manager KEEP the queue, or no longer. Does nothing for QUEUE_SEGMENTS. Returns 0
+ * or -errno.
  */
 int queue_worker_keep(struct queue_worker *w, bool keep);
 
 /*
- * End the threads and close the queue: nothing that they have read is left without verdict. With
- * DRAIN nothing that waits is, for which no new packets may come; else it stays for whoever has the
- * queue, too. NULL is allowed.
+ * End the threads, close the queue and free W. All packets that were read have got their verdicts.
+ * With DRAIN so have all SYNs that waited; then the rules must not queue new ones any more. Without
+ * it they stay for the holder of another copy of the socket. NULL is allowed.
  */
 void queue_worker_stop(struct queue_worker *w, bool drain);
 
-/* Add what this worker counted to COUNTERS[COUNTER_COUNT]. */
+/* Add the counters of this worker to COUNTERS[COUNTER_COUNT]. */
 void queue_worker_counters(struct queue_worker *w, uint64_t *counters);
 
-/* Or it need not be. */
+/* False when the readers of SYNs did not get real-time priority. Always true for segments. */
 bool queue_worker_is_realtime(struct queue_worker *w);
-/* The kernel attaches the conntrack entry to queued packets. */
+/* Does the kernel attach mappings to the queue's packets? */
 bool queue_worker_has_mapping(struct queue_worker *w);
