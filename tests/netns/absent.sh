@@ -26,11 +26,14 @@ untouched() { # FAMILY DECIDE
 	on c1 curl -s -o /dev/null "$(url "$1")" || not_ok "$what: curl gets an answer"
 	both_captures_end
 	is "$what: 6 connections, none shifted, all bytes alike after undoing NAT" \
-		"$(json "$COMPARED" connections) $(json "$COMPARED" unshifted_connections) $(json "$COMPARED" violations)" '6 6 0'
+		"$(json "$COMPARED" connections) $(json "$COMPARED" unshifted_connections) $(
+			json "$COMPARED" violations)" '6 6 0'
 	[ "$(json "$COMPARED" violations)" = 0 ] || sed 's/^/#   /' "$COMPARED"
-	is "$what: no segment without its twin" "$(json "$COMPARED" unmatched) $(json "$COMPARED" only_one_side)" '0 0'
+	is "$what: no segment without its twin" \
+		"$(json "$COMPARED" unmatched) $(json "$COMPARED" only_one_side)" '0 0'
 	at_least "$what: segments compared" "$(json "$COMPARED" compared)" 500
-	is "$what: all checksums right, all packets whole" "$(json "$COMPARED" checksums_cut) $(json "$COMPARED" bad_checksum)" ' 0'
+	is "$what: all checksums right, all packets whole" \
+		"$(json "$COMPARED" checksums_cut) $(json "$COMPARED" bad_checksum)" ' 0'
 	is "$what: 6 SYNs seen, none shifted" "$(stat_of syn_seen) $(stat_of syn_shifted)" '6 0'
 	forget_tsnatd
 }
@@ -71,7 +74,8 @@ away() {
 	else
 		check_capture "$out" "$TMP/server.pcap"
 		at_least "$what: they reuse ports" "$(json "$out" reuses)" 2000
-		is "$what: and every SYN is above its tuple's last TSval" "$(json "$out" violations)" 0
+		is "$what: and every SYN is above its tuple's last TSval" \
+			"$(json "$out" violations)" 0
 		[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
 		server_refuses_none "$what" "$out" 5
 	fi

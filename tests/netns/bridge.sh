@@ -17,18 +17,21 @@ setup() {
 	for port in out in1; do
 		bridge=wan
 		[ $port = out ] || bridge=lan
-		ip -n $RUN-gw link add $bridge type bridge forward_delay 0 || die "cannot create a bridge"
+		ip -n $RUN-gw link add $bridge type bridge forward_delay 0 ||
+			die "cannot create a bridge"
 		on gw sysctl -qw net.ipv6.conf.$bridge.accept_dad=0
 		ip -n $RUN-gw -o addr show dev $port scope global | while read -r _ _ _ addr _; do
 			ip -n $RUN-gw addr del "$addr" dev $port
-			ip -n $RUN-gw addr add "$addr" dev $bridge nodad 2>/dev/null || ip -n $RUN-gw addr add "$addr" dev $bridge
+			ip -n $RUN-gw addr add "$addr" dev $bridge nodad 2>/dev/null ||
+				ip -n $RUN-gw addr add "$addr" dev $bridge
 		done
 		ip -n $RUN-gw link set $port master $bridge
 		ip -n $RUN-gw link set $bridge up
 	done
 	on gw sysctl -qw net.bridge.bridge-nf-call-iptables=1 net.bridge.bridge-nf-call-ip6tables=1
 	for addr in ip ip6; do
-		printf 'table %s tsn_nat {\nchain post { type nat hook postrouting priority srcnat; ' $addr
+		printf 'table %s tsn_nat {\n' $addr
+		printf 'chain post { type nat hook postrouting priority srcnat; '
 		printf 'oifname "wan" meta l4proto tcp masquerade to :%s-%s; }\n}\n' $LOW $HIGH
 	done | on gw nft -f - || die "nft refuses the masquerade rule"
 	offload_off c1:eth0 srv:eth0 gw:in1 gw:out

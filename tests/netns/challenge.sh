@@ -25,7 +25,8 @@ setup() { # RFC1337
 drop_challenge_acks() {
 	on gw nft -f - <<-END
 		table inet strict { chain c { type filter hook prerouting priority -105;
-			iifname "out" tcp sport 7000 tcp flags & (syn | rst | ack) == ack meta length <= 80 counter drop; }; }
+			iifname "out" tcp sport 7000 tcp flags & (syn | rst | ack) == ack \
+				meta length <= 80 counter drop; }; }
 	END
 }
 
@@ -89,7 +90,8 @@ unheard() {
 	drop_challenge_acks
 	mark
 	rm -f "$TMP/talk"
-	spawn c1 "$TMP/talk" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 --local-port 20002 --timeout 2.5
+	spawn c1 "$TMP/talk" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 \
+		--local-port 20002 --timeout 2.5
 	pid=$SPAWNED
 	wait_for 3 was_refused
 	on gw nft delete table inet strict

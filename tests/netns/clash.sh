@@ -14,12 +14,14 @@ PORT=20001
 
 start_talk() { # FAMILY CLIENT
 	rm -f "$TMP/talk.$2"
-	spawn "$2" "$TMP/talk.$2" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 --local-port $PORT \
+	spawn "$2" "$TMP/talk.$2" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 \
+		--local-port $PORT \
 		--bytes 200000 --pause "$TMP/go"
 }
 
 waiting() { # N: so many packets are in the queue
-	[ "$(on gw awk '{ n += $3 } END { print n + 0 }' /proc/net/netfilter/nfnetlink_queue)" = "$1" ]
+	[ "$(on gw awk '{ n += $3 } END { print n + 0 }' \
+		/proc/net/netfilter/nfnetlink_queue)" = "$1" ]
 }
 
 received() { # CLIENT
@@ -82,7 +84,8 @@ clash() {
 	is "$what: the winner completes" "$? $(tail -n 1 "$TMP/talk.$2")" '0 received 200000'
 	forget "$winner"
 	is "$what: undisturbed: PAWSEstab, PAWSActive, refused, resets" \
-		"$(since_all TcpExtPAWSEstab srv "$2") $(since "$2" TcpExtPAWSActive) $(refused) $(since_all TcpOutRsts srv "$2")" \
+		"$(since_all TcpExtPAWSEstab srv "$2") $(since "$2" TcpExtPAWSActive) $(refused) $(
+			since_all TcpOutRsts srv "$2")" \
 		'0 0 0 0'
 	on gw conntrack -D -p tcp --dport 7000 --reply-port-dst $PORT >/dev/null 2>&1
 	wait "$loser"

@@ -4,9 +4,9 @@
 # behind it: ten thousand connections through a narrow range of external ports, and not one is
 # refused.
 #
-#   client 1 +--+
-#   client 2 +--+ inner   MASQUERADE --random-fully +---+ gateway   MASQUERADE --random-fully, tsnatd +---+ server
-#   client 3 +--+
+#   client 1 +--+ inner                     gateway
+#   client 2 +--+ MASQUERADE          +---+ MASQUERADE               +---+ server
+#   client 3 +--+ --random-fully            --random-fully, tsnatd
 
 . "$(dirname "$0")/lib.sh"
 
@@ -37,7 +37,8 @@ inner_up() {
 	# the host's clock; one with an offset per connection; and that in microseconds, for IPv4
 	# on kernels that have it
 	timestamps 2 c1
-	on c3 "$PYTHON" "$here/usec-route.py" 10.78.3.1 2>/dev/null || note "no timestamps in microseconds here"
+	on c3 "$PYTHON" "$here/usec-route.py" 10.78.3.1 2>/dev/null ||
+		note "no timestamps in microseconds here"
 	start_nginx
 	masquerade random
 }
@@ -48,7 +49,8 @@ three_clients() { # FAMILY SECONDS
 
 	echo 'function delay() return 2 end' >"$TMP/delay.lua"
 	for n in 1 2 3; do
-		spawn c$n "$TMP/wrk.c$n" wrk -t1 -c4 -d"$2" -s "$TMP/delay.lua" --timeout 10 -H 'Connection: close' "$(url "$1")"
+		spawn c$n "$TMP/wrk.c$n" wrk -t1 -c4 -d"$2" -s "$TMP/delay.lua" --timeout 10 \
+			-H 'Connection: close' "$(url "$1")"
 		pids+=("$SPAWNED")
 	done
 	await "${pids[@]}"
@@ -78,7 +80,8 @@ with() { # FAMILY DECIDE [ARGS]
 
 	is "$what: no packet escaped the capture" "$LOST" 0
 	at_least "$what: connections" "$(since srv TcpPassiveOpens)" $CONNECTIONS
-	at_least "$what: of which through a port that was used before" "$(json "$out" reuses)" $(((CONNECTIONS - PORTS) * 9 / 10))
+	at_least "$what: of which through a port that was used before" \
+		"$(json "$out" reuses)" $(((CONNECTIONS - PORTS) * 9 / 10))
 	for n in 1 2 3; do
 		each+=("$(since c$n TcpActiveOpens)")
 		at_least "$what: from client $n" "${each[-1]}" $((CONNECTIONS / 10))
@@ -86,8 +89,9 @@ with() { # FAMILY DECIDE [ARGS]
 	server_refuses_none "$what" "$out"
 	is "$what: every SYN above its tuple's last TSval" "$(json "$out" violations)" 0
 	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
-	is "$what: PAWSEstab, PAWSActive, wrong checksums at the clients" "$(since_all TcpExtPAWSEstab c1 c2 c3) \
-$(since_all TcpExtPAWSActive c1 c2 c3) $(since_all TcpInCsumErrors c1 c2 c3)" '0 0 0'
+	is "$what: PAWSEstab, PAWSActive, wrong checksums at the clients" \
+		"$(since_all TcpExtPAWSEstab c1 c2 c3) $(since_all TcpExtPAWSActive c1 c2 c3) $(
+			since_all TcpInCsumErrors c1 c2 c3)" '0 0 0'
 	forget_tsnatd
 }
 

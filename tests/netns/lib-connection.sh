@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2034
 # lib-connection.sh - single connections to the peer, and both ends of them. Sourced by lib.sh.
 
-# ---- a SYN that the server refuses, and other connections ---------------------------------------------------
+# ---- a SYN that the server refuses, and other connections ------------------------------------
 
 # talk FAMILY NAMESPACE PORT [ARGS of peer.py talk]: one connection from that port to the peer at
 # the server
@@ -34,7 +34,8 @@ declare -A TALK # PIDs of talks in the background, by port
 # $TMP/talk.PORT.
 talk_begins() {
 	rm -f "$TMP/talk.$3" "$TMP/go.$3"
-	spawn "$2" "$TMP/talk.$3" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 --local-port "$3" "${@:4}"
+	spawn "$2" "$TMP/talk.$3" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 \
+		--local-port "$3" "${@:4}"
 	TALK[$3]=$SPAWNED
 }
 
@@ -83,7 +84,7 @@ talk_completes() { # TEXT PORT
 	talk_ends "$1" "$2"
 }
 
-# ---- both ends -------------------------------------------------------------------------------------------
+# ---- both ends -------------------------------------------------------------------------------
 
 COMPARED= # check-capture's answer on both captures
 
@@ -105,13 +106,15 @@ both_captures_end() {
 # is_shifted_whole TEXT: both ends saw one connection, alike but for its constant
 is_shifted_whole() {
 	is "$1: shifted by one constant both ways, nothing else changed" \
-		"$(json "$COMPARED" connections) $(json "$COMPARED" shifted_connections) $(json "$COMPARED" violations)" '1 1 0'
+		"$(json "$COMPARED" connections) $(json "$COMPARED" shifted_connections) $(
+			json "$COMPARED" violations)" '1 1 0'
 	[ "$(json "$COMPARED" violations)" = 0 ] || sed 's/^/#   /' "$COMPARED"
 }
 
 # is_undisturbed TEXT: since mark nothing was refused, discarded or reset
 is_undisturbed() {
 	is "$1: nothing refused, PAWSEstab 0, PAWSActive 0, no resets" \
-		"$(refused) $(since c1 TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive) $(since_all TcpOutRsts c1 srv)" '0 0 0 0'
+		"$(refused) $(since c1 TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive) $(
+			since_all TcpOutRsts c1 srv)" '0 0 0 0'
 	is "$1: no wrong checksum at either end" "$(since_all TcpInCsumErrors c1 srv)" 0
 }

@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2034
 # lib-traffic.sh - server, load, captures and counters. Sourced by lib.sh.
 
-# ---- server and traffic ----------------------------------------------------------------------------------
+# ---- server and traffic ----------------------------------------------------------------------
 
 start_nginx() {
 	mkdir -p "$TMP/nginx"
@@ -28,7 +28,8 @@ start_nginx() {
 			}
 		}
 	END
-	spawn srv "$TMP/nginx/log" nginx -p "$TMP/nginx" -e "$TMP/nginx/error.log" -c "$TMP/nginx/nginx.conf"
+	spawn srv "$TMP/nginx/log" nginx -p "$TMP/nginx" -e "$TMP/nginx/error.log" \
+		-c "$TMP/nginx/nginx.conf"
 	wait_for 5 on srv curl -s -o /dev/null http://127.0.0.1/ ||
 		die "nginx does not answer: $(cat "$TMP/nginx/log" "$TMP/nginx/error.log")"
 }
@@ -36,7 +37,8 @@ start_nginx() {
 start_peer() {
 	: >"$TMP/peer.log"
 	spawn srv "$TMP/peer.log" "$PYTHON" "$here/peer.py" serve 7000
-	wait_for 5 grep -q serving "$TMP/peer.log" || die "peer.py does not serve: $(cat "$TMP/peer.log")"
+	wait_for 5 grep -q serving "$TMP/peer.log" ||
+		die "peer.py does not serve: $(cat "$TMP/peer.log")"
 }
 
 server() { # ipv4|ipv6
@@ -85,7 +87,8 @@ load() { # ipv4|ipv6 SECONDS NAMESPACE...
 		pids+=("$SPAWNED")
 	done
 	await "${pids[@]}"
-	RATE=$(sed -n 's/^Requests\/sec: *//p' "$TMP"/wrk.* | awk '{ s += $1 } END { printf "%d", s }')
+	RATE=$(sed -n 's/^Requests\/sec: *//p' "$TMP"/wrk.* |
+		awk '{ s += $1 } END { printf "%d", s }')
 }
 
 # steady_load FAMILY NAMESPACE MS: short connections, four at a time, each with a pause of MS
@@ -93,7 +96,8 @@ load() { # ipv4|ipv6 SECONDS NAMESPACE...
 steady_load() {
 	echo "function delay() return $3 end" >"$TMP/delay.lua"
 	: >"$TMP/wrk"
-	spawn "$2" "$TMP/wrk" wrk -t1 -c4 -d600 -s "$TMP/delay.lua" --timeout 10 -H 'Connection: close' "$(url "$1")"
+	spawn "$2" "$TMP/wrk" wrk -t1 -c4 -d600 -s "$TMP/delay.lua" --timeout 10 \
+		-H 'Connection: close' "$(url "$1")"
 }
 
 connections_since() { # N: at least so many reached the server since mark
@@ -110,7 +114,8 @@ no_syn_sent() { # NAMESPACE: no connection of it is still being made
 # it.
 capture() {
 	: >"$3.log"
-	spawn "$1" "$3.log" tcpdump -Z root -i "$2" -n -B 131072 -s "${4:-128}" -w "$3" "${@:6}" "${5:-$FILTER}"
+	spawn "$1" "$3.log" tcpdump -Z root -i "$2" -n -B 131072 -s "${4:-128}" -w "$3" "${@:6}" \
+		"${5:-$FILTER}"
 	wait_for 5 grep -q 'listening on' "$3.log" || die "tcpdump: $(cat "$3.log")"
 }
 
@@ -129,14 +134,16 @@ json() { # FILE KEY: a number of a flat object
 	tr ',{}' '\n\n\n' <"$1" | sed -n 's/^ *"'"$2"'" *: *\(-\{0,1\}[0-9.]*\).*/\1/p' | head -n 1
 }
 
-# ---- measurements ------------------------------------------------------------------------------------------
+# ---- measurements ----------------------------------------------------------------------------
 
 conntrack_sum() { # FIELD: over all processors of the gateway
-	on gw conntrack -S 2>/dev/null | grep -o "\b$1=[0-9]*" | awk -F= '{ s += $2 } END { print s + 0 }'
+	on gw conntrack -S 2>/dev/null | grep -o "\b$1=[0-9]*" |
+		awk -F= '{ s += $2 } END { print s + 0 }'
 }
 
 snmp() { # NAMESPACE COUNTER
-	on "$1" nstat -asz 2>/dev/null | awk -v name="$2" '$1 == name { n = $2 } END { print n + 0 }'
+	on "$1" nstat -asz 2>/dev/null |
+		awk -v name="$2" '$1 == name { n = $2 } END { print n + 0 }'
 }
 
 # Remember all counters, for since().
@@ -151,7 +158,10 @@ mark() {
 }
 
 since() { # NAMESPACE COUNTER: how much it grew after mark
-	echo $(($(snmp "$1" "$2") - $(awk -v name="$2" '$1 == name { n = $2 } END { print n + 0 }' "$TMP/marks/$1")))
+	local before
+
+	before=$(awk -v name="$2" '$1 == name { n = $2 } END { print n + 0 }' "$TMP/marks/$1")
+	echo $(($(snmp "$1" "$2") - before))
 }
 
 since_all() { # COUNTER NAMESPACE...: summed

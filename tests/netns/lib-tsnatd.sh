@@ -10,7 +10,8 @@ start_tsnatd() {
 	"$PYTHON" "$here/notify-wait.py" "$sock" 15 &
 	waiter=$!
 	wait_for 5 [ -S "$sock" ]
-	NOTIFY_SOCKET=$sock spawn gw "$LOG" "$TSNATD" -i "$UPLINK" --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" \
+	NOTIFY_SOCKET=$sock spawn gw "$LOG" "$TSNATD" -i "$UPLINK" --runtime-dir "$RUNTIME_DIR" \
+		--state-dir "$STATE_DIR" \
 		--pin-dir "$PIN_DIR" "$@" "${TSNATD_ARGS[@]}"
 	TSNATD_PID=$SPAWNED
 	while kill -0 $waiter 2>/dev/null && kill -0 "$TSNATD_PID" 2>/dev/null; do
@@ -85,7 +86,8 @@ release_queue() {
 # What a crash leaves behind, too: filters, rules, pins and state.
 forget_tsnatd() {
 	stop_tsnatd
-	on gw "$TSNATD" -i "$UPLINK" --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" --pin-dir "$PIN_DIR" --cleanup \
+	on gw "$TSNATD" -i "$UPLINK" --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" \
+		--pin-dir "$PIN_DIR" --cleanup \
 		>>"$LOG" 2>&1
 	rm -rf "$STATE_DIR" "$PIN_DIR"
 	mkdir -p "$STATE_DIR"

@@ -50,12 +50,14 @@ reference() { # FAMILY WHO: what a shared clock shows
 	load_until "$1" $CONNECTIONS
 	REFERENCE_INSERT_FAILED=$(insert_failed)
 	REFERENCE_SYN_RETRANS=$(since_all TcpExtTCPSynRetrans "${SENDERS[@]}")
-	note "$1, $2: one clock: $RATE requests/s, $(since srv TcpPassiveOpens) connections, insert_failed" \
-		"$REFERENCE_INSERT_FAILED, SYN retransmissions $REFERENCE_SYN_RETRANS, refused $(refused)"
+	note "$1, $2: one clock: $RATE requests/s, $(since srv TcpPassiveOpens) connections," \
+		"insert_failed $REFERENCE_INSERT_FAILED," \
+		"SYN retransmissions $REFERENCE_SYN_RETRANS, refused $(refused)"
 }
 
 with() { # FAMILY WHO queue|kernel|no-bpf
-	local what="$1, $2, $3" cap file=$TMP/server.pcap out=$TMP/check.json shifted clashing=0 below=0
+	local what="$1, $2, $3" cap file=$TMP/server.pcap out=$TMP/check.json shifted clashing=0 \
+		below=0
 
 	setup "$2" 1
 	must_start_tsnatd $(how "$3")
@@ -71,7 +73,8 @@ with() { # FAMILY WHO queue|kernel|no-bpf
 	# one of them is dropped. Without BPF programs segments wait, too, so that happens more
 	# often.
 	[ "$2 $3" != 'two queue' ] || clashing=$(($(since srv TcpPassiveOpens) / 400))
-	[ "$3" != no-bpf ] || clashing=$(($(since srv TcpPassiveOpens) / 300)) below=$(($(json "$out" connections) / 5000))
+	[ "$3" != no-bpf ] || clashing=$(($(since srv TcpPassiveOpens) / 300)) \
+		below=$(($(json "$out" connections) / 5000))
 
 	is "$what: no packet escaped the capture" "$LOST" 0
 	at_least "$what: reuses in the capture" "$(json "$out" reuses)" 20000
@@ -79,22 +82,27 @@ with() { # FAMILY WHO queue|kernel|no-bpf
 	server_refuses_none "$what" "$out" $((HANDFUL + below))
 	at_most "$what: PAWSEstab" "$(since_all TcpExtPAWSEstab srv "${SENDERS[@]}")" $HANDFUL
 	at_most "$what: PAWSActive" "$(since_all TcpExtPAWSActive srv "${SENDERS[@]}")" $HANDFUL
-	at_most "$what: TSEcrRejected" "$(since_all TcpExtTSEcrRejected srv "${SENDERS[@]}")" $HANDFUL
+	at_most "$what: TSEcrRejected" \
+		"$(since_all TcpExtTSEcrRejected srv "${SENDERS[@]}")" $HANDFUL
 	at_most "$what: wrong checksums" "$(since_all TcpInCsumErrors srv "${SENDERS[@]}")" 0
-	at_most "$what: conntrack insert_failed" "$(insert_failed)" $((REFERENCE_INSERT_FAILED + HANDFUL + clashing))
+	at_most "$what: conntrack insert_failed" \
+		"$(insert_failed)" $((REFERENCE_INSERT_FAILED + HANDFUL + clashing))
 	at_most "$what: SYN retransmissions" "$(since_all TcpExtTCPSynRetrans "${SENDERS[@]}")" \
 		$((REFERENCE_SYN_RETRANS + HANDFUL + clashing))
 	shifted=$(stat_of syn_shifted)
 	at_least "$what: SYNs were shifted" "$shifted" $((CONNECTIONS / 4))
 	if [ "$3" = kernel ]; then
-		at_least "$what: SYNs were decided at egress" "$(stat_of decided_at_egress)" $CONNECTIONS
+		at_least "$what: SYNs were decided at egress" \
+			"$(stat_of decided_at_egress)" $CONNECTIONS
 		at_most "$what: nothing was queued" "$(stat_of verdicts)" 0
 	else
 		at_least "$what: SYNs were decided in the queue" "$(stat_of verdicts)" $CONNECTIONS
-		at_most "$what: SYNs left to the egress program" "$(stat_of decided_at_egress)" $((CONNECTIONS / 100))
+		at_most "$what: SYNs left to the egress program" \
+			"$(stat_of decided_at_egress)" $((CONNECTIONS / 100))
 	fi
-	note "$what: $RATE requests/s, $(since srv TcpPassiveOpens) connections, shifted $shifted," \
-		"PAWSTimewait $(since srv TcpExtPAWSTimewait), overtaken segments $(json "$out" overtaken_segments)," \
+	note "$what: $RATE requests/s, $(since srv TcpPassiveOpens) connections," \
+		"shifted $shifted, PAWSTimewait $(since srv TcpExtPAWSTimewait)," \
+		"overtaken segments $(json "$out" overtaken_segments)," \
 		"clashes $(stat_of clashes), insert_failed $(insert_failed)," \
 		"SYN retransmissions $(since_all TcpExtTCPSynRetrans "${SENDERS[@]}")"
 	forget_tsnatd

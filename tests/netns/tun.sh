@@ -10,7 +10,8 @@
 start_wire() {
 	ip -n $RUN-gw link del out
 	: >"$TMP/wire.log"
-	spawn gw "$TMP/wire.log" "$PYTHON" "$here/tun-wire.py" /run/netns/$RUN-gw out /run/netns/$RUN-srv eth0
+	spawn gw "$TMP/wire.log" "$PYTHON" "$here/tun-wire.py" /run/netns/$RUN-gw out \
+		/run/netns/$RUN-srv eth0
 	WIRE=$SPAWNED
 	wait_for 5 grep -q wired "$TMP/wire.log" || die "tun-wire.py: $(cat "$TMP/wire.log")"
 	give_addresses
@@ -52,7 +53,8 @@ over_tun() { # queue|kernel
 	must_start_tsnatd --decide "$1"
 	succeeds "$1: begins on an Ethernet device" attached 1 Ethernet
 	start_wire
-	succeeds "$1: a tun device takes its place: attached" wait_for 10 attached 1 'no link header'
+	succeeds "$1: a tun device takes its place: attached" \
+		wait_for 10 attached 1 'no link header'
 	repairs "$1, tun" ipv4 20001
 	repairs "$1, tun" ipv6 20002
 	stop_tsnatd KILL
