@@ -1,6 +1,6 @@
 #!/bin/bash
-# Install what building and testing need and what is missing; where apt is not the package manager,
-# list it.
+# Install the missing packages that building and testing need. Where apt is not the package manager,
+# list them.
 set -eu
 
 fuzzer=$(ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a 2>/dev/null | head -1)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Any bytes as messages of nfnetlink_queue: what the parser hands out lies within the message. The
- * seeds are packets; a message header is put in front when the first byte asks for it, so that the
- * attributes' parser is reached at once.
+ * Any bytes as messages of nfnetlink_queue: each attribute that the parser returns lies within it.
+ * The seeds are packets; a message header is put in front when the first byte asks for it, so that
+ * the attributes' parser is reached at once.
  */
 #include <libmnl/libmnl.h>
 #include <linux/netfilter/nfnetlink.h>

@@ -38,7 +38,7 @@ untouched() { # FAMILY DECIDE
 	forget_tsnatd
 }
 
-# away DECIDE TERM|KILL|STOP: what becomes of new connections, and of one that is open and shifted
+# away DECIDE TERM|KILL|STOP: new connections without the daemon, and one that is open and shifted
 away() {
 	local what="$1, SIG$2" cap out=$TMP/check.json
 
@@ -98,7 +98,7 @@ all_hung() {
 	talk_begins ipv4 c1 20001
 	sleep 0.5
 	is "$what: the SYN waits in the queue" "$(cat "$TMP/talk.20001")" ''
-	stop_tsnatd KILL # what the watchdog does
+	stop_tsnatd KILL # as the watchdog does
 	talk_ends "$what: the connection is made after the watchdog's SIGKILL" 20001 1000
 	is "$what: and repaired" "$(refused)" 0
 	forget_tsnatd

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""check-capture.py - are the TCP timestamps in a capture what a server accepts?
+"""check-capture.py - would a server accept the TCP timestamps in a capture?
 
-  check-capture.py SERVER.pcap                       what arrived at the server
+  check-capture.py SERVER.pcap                       segments that arrived at the server
   check-capture.py --client CLIENT.pcap SERVER.pcap  both sides of the gateway, segment by segment
 
 Written from RFC 7323 and the pcap format alone, so that it shares no mistake with the program under
@@ -29,7 +29,7 @@ import sys
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 MASK = 0xFFFFFFFF
-MAX_WINDOW = 1 << 25  # how far a segment may lie beyond what was seen of its connection
+MAX_WINDOW = 1 << 25  # how far a segment may lie beyond its connection's others
 VIOLATIONS = (
     "syn_not_above",
     "below_syn",
@@ -192,7 +192,7 @@ def parse(time, link, frame, length):
         s.ts = (s.tcp_off + 24,)
     elif frame[tcp + 24 : tcp + 28] == TS_SYN and frame[tcp + 20] == 2 and payload == tcp + 40:
         s.ts = (s.tcp_off + 28,)
-        # what may follow (padding, window scale) holds no second timestamp: there is no room for it
+        # padding or a window scale may follow, but no second timestamp: there is no room for it
     else:
         s.ts = tuple(off - at for off in timestamp_offsets(frame, tcp + 20, payload))
     if s.ts:
@@ -420,10 +420,10 @@ class ServerSide:
         elif not c.answered and s.flags & ACK and s.ack != (c.isn + 1) & MASK:
             if s.tsecr is not None and c.tsval is not None and serial(s.tsecr, c.tsval) < 0:
                 # of the connection before, crossing the SYN: a server refuses nothing that is
-                # above what it knows
+                # above the last one it knows
                 self.report.count("late_acks")
                 return
-            # it tells what the tuple sent before, even before the capture began
+            # it tells a TSval that the tuple sent before, even before the capture began
             self.report.count("challenge_acks")
             c.refused = True
             self.advance(t, s.tsecr)
@@ -508,7 +508,7 @@ class Compare:
                     self.report.count("unmatched", len(x) + len(y))
 
     def ordered(self, equals):
-        """Whichever way they came: by what else stands in them, then by their timestamps."""
+        """Whichever way they came: by their other fields, then by their timestamps."""
         if len(equals) == 1:
             return equals
         first = equals[0]

@@ -14,7 +14,7 @@ setup() {
 	masquerade plain
 }
 
-# What the port's next SYN meets without tsnatd. Else the rest would prove nothing.
+# Without tsnatd the server refuses the port's next SYN. Else the rest would prove nothing.
 refusal_without() { # FAMILY PORT
 	arm "$1" c1 "$2"
 	mark

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# faults.sh - what befalls packets in the queue and the interface below: a foreign chain is deleted
-# while a SYN waits, the queue is full, a SYN is longer than what is copied of it, the interface
+# faults.sh - faults of the queue and of the interface: a foreign chain is deleted while a SYN
+# waits, the queue is full, a SYN is longer than the part of it that is copied, the interface
 # goes down and up and is renamed.
 
 . "$(dirname "$0")/lib.sh"
@@ -62,8 +62,8 @@ all_accounted() {
 		"$(queued)" ]
 }
 
-# Nobody reads. What there is no room for passes, and is counted to the packet; the rest when the
-# daemon runs again.
+# Nobody reads. SYNs that the queue has no room for pass, and each is counted. The others are
+# handled when the daemon runs again.
 full() { # DECIDE
 	local what="$1: $FLOOD SYNs while nobody reads" pid
 

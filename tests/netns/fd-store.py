@@ -3,7 +3,7 @@
 """fd-store.py DIRECTORY - a service manager that keeps a daemon's descriptors between its end and
 its next start.
 
-Reads one command a line from DIRECTORY/commands, a fifo, and prints what happens:
+Reads one command a line from DIRECTORY/commands, a fifo, and prints each event:
 
     start COMMAND...    run it, with the descriptors that are kept; then "started PID", and "ready"
                         when it is

@@ -30,7 +30,7 @@ arm() {
 
 declare -A TALK # PIDs of talks in the background, by port
 
-# talk_begins FAMILY NAMESPACE PORT [ARGS of peer.py talk]: in the background. What it prints is in
+# talk_begins FAMILY NAMESPACE PORT [ARGS of peer.py talk]: in the background. Its output is in
 # $TMP/talk.PORT.
 talk_begins() {
 	rm -f "$TMP/talk.$3" "$TMP/go.$3"
@@ -54,7 +54,7 @@ talk_goes_on() { # PORT
 	touch "$TMP/go.$1"
 }
 
-# talk_ends TEXT PORT [BYTES]: it got so much, or what talk_half sends, to the end
+# talk_ends TEXT PORT [BYTES]: it got so much, or as much as talk_half sends, to the end
 talk_ends() {
 	ends_well "$1" "${TALK[$2]}" "$TMP/talk.$2" "${3:-20000}"
 }

@@ -194,8 +194,8 @@ insert_failed() {
 }
 
 # capture_is_clean TEXT FILE BELOW: of check_capture's answer. No connection had two shifts, and at
-# most BELOW SYNs were not above what their tuple sent before. Without BPF programs a segment may
-# leave between the decision on a SYN and that SYN, so it is not always 0.
+# most BELOW SYNs were not above all that their tuple sent before. Without BPF programs a segment
+# may leave between the decision on a SYN and that SYN, so it is not always 0.
 capture_is_clean() {
 	is "$1: no shift changed" $(($(json "$2" violations) - $(json "$2" syn_not_above))) 0
 	at_most "$1: SYNs not above their tuple's last TSval" "$(json "$2" syn_not_above)" "$3"

@@ -83,7 +83,7 @@ release_queue() {
 	kill -CONT "$TSNATD_PID" $children
 }
 
-# What a crash leaves behind, too: filters, rules, pins and state.
+# Filters, rules, pins and state go, those of a crash, too.
 forget_tsnatd() {
 	stop_tsnatd
 	on gw "$TSNATD" -i "$UPLINK" --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" \

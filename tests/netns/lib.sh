@@ -258,7 +258,7 @@ topology_up() {
 	conntrack_for_old_kernels
 }
 
-# Until the kernel has noticed the carrier it drops what is sent, and neighbour discovery tries
+# Until the kernel has noticed the carrier it drops packets, and neighbour discovery tries
 # again only after a second.
 links_up() {
 	local ns

@@ -6,7 +6,7 @@
 # For one client, two clients with unrelated clocks, and the gateway's own sockets: first without
 # tsnatd, to see the server refuse; then with tcp_timestamps=2, the cure that only hosts with one
 # clock have, as the measure; then with tsnatd, and a capture at the server in which no SYN of at
-# least 20 000 reuses may be below what its tuple sent before.
+# least 20 000 reuses may be below a TSval that its tuple sent before.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -42,7 +42,7 @@ without() { # FAMILY WHO: the problem
 	at_least "$1, $2: without tsnatd the server refuses SYNs" "$(refused)" 50
 }
 
-reference() { # FAMILY WHO: what a shared clock shows
+reference() { # FAMILY WHO: the numbers with one clock for all
 	setup "$2" 2
 	use_every_port "$1" "${SENDERS[@]}"
 	masquerade random

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# mapping.sh - what conntrack knows and does: the inside tuple of a connection, entries that are
-# deleted, evicted or reused while the server remembers their tuple, two SYNs for one entry, and
-# packets that conntrack finds invalid.
+# mapping.sh - conntrack's entries: the inside tuple of a connection, entries that are deleted,
+# evicted or reused while the server remembers their tuple, two SYNs for one entry, and packets that
+# conntrack finds invalid.
 
 . "$(dirname "$0")/lib.sh"
 

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# needs.sh - what tsnatd needs is missing or taken: one line says what and what to do, the exit
-# status is 3, for which the units start it no more, and nothing was changed.
+# needs.sh - a permission, a kernel feature, a queue or a directory is missing or taken. One line
+# names it and says how to help. The exit status is 3, for which the units start tsnatd no more.
+# Nothing was changed.
 
 . "$(dirname "$0")/lib.sh"
 
-in_kernel() { # what a start leaves
+in_kernel() { # tables, qdiscs, filters and pins that a start leaves
 	on gw nft list tables | grep tsnatd
 	on gw tc qdisc show | grep -E 'clsact|ingress'
 	on gw tc filter show dev out egress
@@ -100,5 +101,5 @@ before=$(on gw nft list ruleset)
 tsnatd -- --datapath queue >"$TMP/said" 2>&1 </dev/null
 is 'a table of that name: exit status' $? 3
 said='table tsnatd is there, but not as we make it .*; delete it first'
-is 'a table of that name: says what to delete' "$(grep -c "$said" "$TMP/said")" 1
+is 'a table of that name: names it as the one to delete' "$(grep -c "$said" "$TMP/said")" 1
 finish

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# neighbours.sh - what others have set up on the gateway is as before after start, stop and
-# --cleanup.
+# neighbours.sh - other people's tables, filters, qdiscs, marks and conntrack entries on the gateway
+# are as before after start, stop and --cleanup.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -14,7 +14,7 @@ foreign_filter() { # HOOK PREF
 		die "tc takes no filter"
 }
 
-# foreign_rules STATEMENT: what they do to connection marks
+# foreign_rules STATEMENT: nft's statement with which they set connection marks
 foreign_rules() {
 	on gw nft -f - <<-END
 		table inet foreign {

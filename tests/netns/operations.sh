@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# operations.sh - what an administrator does to a gateway on which tsnatd runs: flushes rules,
-# deletes filters, unplugs, renames and replaces interfaces, reloads with good and bad files.
-# Connections go on being repaired, and status says what is wrong while it is.
+# operations.sh - an administrator at work on a gateway with tsnatd: flushes rules, deletes filters,
+# unplugs, renames and replaces interfaces, reloads with good and bad files. Connections go on being
+# repaired, and status names each problem as long as there is one.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -41,8 +41,8 @@ repairs() {
 		"$(refused) $(since srv TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive)" '0 0 0'
 }
 
-# A thousand connections per second at most, so that the processors are left to what is tested;
-# every port is in use again and again.
+# A thousand connections per second at most, so that tsnatd has processors left. Every port is in
+# use again and again.
 traffic_begins() {
 	use_every_port ipv4 c1
 	"$@"

@@ -78,7 +78,8 @@ large() { # FAMILY
 		"$(on gw nft list table ip tsnatd 2>/dev/null | grep -c 'ct mark.*queue')" 2
 	start
 	talk_ends "$what: all arrives, intact" 20001 $GB
-	# none of the gaps: what is queued while nobody is there is dropped, not let through
+	# none of the gaps: a packet that is queued while nobody is there is dropped, not let
+	# through
 	is_undisturbed "$what"
 	# merged ones, of up to 64 KiB
 	at_least "$what: segments were shifted out" "$(stat_of segments_shifted_out)" 10000

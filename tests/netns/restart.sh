@@ -18,9 +18,9 @@ now() { date +%s.%N; }
 # changed.
 #
 # A daemon that was told to stop leaves new connections alone until the next one has started, so
-# what happened between the two times does not count. Nor do the tuples that it happened to: their
-# SYN was refused, then accepted when the client's reset had ended the server's TIME_WAIT, and from
-# there on the server knows less than the capture does.
+# SYNs between the two times do not count. Nor do their tuples from there on: the SYN was refused,
+# then accepted when the client's reset had ended the server's TIME_WAIT, and since then the server
+# knows less than the capture does.
 violations_outside() {
 	check_capture "$TMP/check.json" --examples 1000000 "$1"
 	sed -n 's/^  "\([0-9.]* .*\)",\{0,1\}$/\1/p' "$TMP/check.json" |
@@ -31,9 +31,9 @@ violations_outside() {
 	wc -l <"$TMP/violations"
 }
 
-# A thousand connections per second are enough, and leave the processors to what is tested. It is
-# the client that takes its time: with a slow server, NAT would give ports away before the last
-# packets of their old connections have come through.
+# A thousand connections per second are enough, and leave the processors to tsnatd. It is the client
+# that takes its time: with a slow server, NAT would give ports away before the last packets of their
+# old connections have come through.
 traffic_begins() {
 	mark
 	steady_load ipv4 c1 3
@@ -47,8 +47,8 @@ traffic_ends() { # N: when so many connections were made since mark
 	wait_for 3 no_syn_sent c1
 }
 
-# Without BPF programs nobody decides on a SYN while no daemon runs, and nobody sees what leaves.
-# So there is none then; what is open goes on.
+# Without BPF programs nobody decides on a SYN while no daemon runs, and nobody sees TSvals leave.
+# So no SYN is sent then; open connections go on.
 no_daemon() { # DECIDE
 	[ "$1" = no-bpf ] || return 0
 	kill -STOP "$WRK"
@@ -59,7 +59,7 @@ daemon_again() { # DECIDE
 	[ "$1" != no-bpf ] || kill -CONT "$WRK"
 }
 
-state_is_written_again() { # than $1, what it was before
+state_is_written_again() { # the file is another one than $1, its stamp before
 	[ "$(stat -c %i "$STATE_DIR/state" 2>/dev/null)" != "$1" ]
 }
 
@@ -79,7 +79,7 @@ setup() {
 	: >"$LOG"
 }
 
-# What is lost with the power: the table, the programs, the rules, and what conntrack knows.
+# Lost with the power: the table, the programs, the rules, and conntrack's entries.
 reboot() {
 	stop_tsnatd "${1:-KILL}"
 	on gw "$TSNATD" -i out --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" \

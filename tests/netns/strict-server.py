@@ -171,7 +171,7 @@ class Server:
         return key[0] if self.mode == "address" else key
 
     def refuses(self, key, tsval):
-        """What the SYN's TSval is behind of, or None."""
+        """The TSval that the SYN is behind of, or None."""
         last = self.memory.recall(self.remembered(key))
         if last is None:
             return None

@@ -24,7 +24,7 @@ def check(text, good, *why):
 
 
 def is_of_type(interface, type_, value):
-    """Whether a value is what the definition says, by the library's own parse of it."""
+    """Whether a value is of the defined type, by the library's own parse of the definition."""
     if isinstance(type_, scanner._Maybe):
         return value is None or is_of_type(interface, type_.element_type, value)
     if isinstance(type_, scanner._Array):

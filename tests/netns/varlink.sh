@@ -76,7 +76,7 @@ by_varlinkctl() {
 		"$(call GetStatus | field version) $(call GetStatus | field datapath)" \
 		"\"$version\" \"bpf\""
 	is 'varlinkctl: GetStatistics' "$(call GetStatistics | field connections_shifted)" 1
-	is 'varlinkctl: GetRules gives what nft takes' \
+	is 'varlinkctl: GetRules gives a table as nft takes it' \
 		"$(call GetRules | field nft | grep -c 'table ip6 tsnatd')" 1
 	is 'varlinkctl: ListConnections' \
 		"$(call ListConnections '{}' --more | field connections |
@@ -99,7 +99,7 @@ by_varlinkctl() {
 	fails 'varlinkctl: an unknown interface' vctl introspect "$SOCKET" io.tsnatd.Nothing
 	echo 'hold = 77;' >"$CONF"
 	is 'varlinkctl: Reload' "$(call Reload | field needs_restart)" '[]'
-	is 'varlinkctl: what was reloaded is in force' "$(call GetStatus | field hold_s)" 77
+	is 'varlinkctl: the new configuration is in force' "$(call GetStatus | field hold_s)" 77
 	echo 'hold = 0;' >"$CONF"
 	refuses 'Reload of a bad file' ConfigurationInvalid Reload
 	is 'varlinkctl: the old configuration stays' "$(call GetStatus | field hold_s)" 77
