@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# absent.sh - tsnatd where it has nothing to do, and tsnatd gone: stopped, killed, or hung.
+# absent.sh - connections that need no shift, and connections while tsnatd is stopped, killed or
+# hung.
 #
 # A connection that needs no shift leaves byte-identical. Without the daemon new connections work,
 # and when nobody told the kernel to stop (SIGKILL, SIGSTOP) they are repaired all the same, by the
@@ -83,8 +84,8 @@ away() {
 	HIGH=27999
 }
 
-# When the guardian, which answers for a hung daemon, hangs as well, SYNs wait until the watchdog
-# ends the daemon. Those of them that are sent again leave then.
+# The guardian answers for a hung daemon. When it hangs as well, SYNs wait until the watchdog ends
+# the daemon. Then a SYN that is sent again leaves.
 all_hung() {
 	local what='queue, daemon and guardian stopped'
 

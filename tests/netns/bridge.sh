@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# bridge.sh - a gateway whose outgoing interface is a bridge, with br_netfilter, which shows
-# netfilter a packet at the bridge's ports: each segment is shifted once, both ways.
+# bridge.sh - the gateway's outgoing interface is a bridge, and br_netfilter shows netfilter each
+# packet at the bridge's ports: a segment is shifted once, both ways.
 #
 #	client 1 --- in1 [lan] gateway [wan] out --- server
 #
-# There NAT is undone at the port, before the bridge's own ingress hook; so with the bpf datapath
-# it is the port that is named.
+# NAT is undone at the port then, before the bridge's own ingress hook. So tsnatd with the bpf
+# datapath is told the port's name.
 
 . "$(dirname "$0")/lib.sh"
 

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# double-nat.sh - an inside host that is itself a NAT, with three hosts and their three clocks
-# behind it: ten thousand connections through a narrow range of external ports, and not one is
-# refused.
+# double-nat.sh - an inside host is itself a NAT, with three hosts and their three clocks behind it.
+# It makes ten thousand connections through a narrow range of external ports. None is refused.
 #
 #   client 1 +--+ inner                     gateway
 #   client 2 +--+ MASQUERADE          +---+ MASQUERADE               +---+ server
@@ -34,8 +33,8 @@ inner_up() {
 		ip -n $RUN-c$n route add default via 10.78.$n.1
 		ip -n $RUN-c$n route add default via fd78:$n::1
 	done
-	# the host's clock; one with an offset per connection; and that in microseconds, for IPv4
-	# on kernels that have it
+	# three clocks: the host's; one with an offset per connection; and such a one in
+	# microseconds, for IPv4 on kernels that have it
 	timestamps 2 c1
 	on c3 "$PYTHON" "$here/usec-route.py" 10.78.3.1 2>/dev/null ||
 		note "no timestamps in microseconds here"
@@ -43,7 +42,7 @@ inner_up() {
 	masquerade random
 }
 
-# Short connections of all clients, which take their time over them (see restart.sh).
+# Short connections of all clients, with pauses between (see restart.sh).
 three_clients() { # FAMILY SECONDS
 	local n pids=()
 

@@ -56,7 +56,7 @@ queued() { # packets, by the counters of all rules that queue
 		awk '{ n += $1 } END { print n + 0 }'
 }
 
-# Every packet that was queued was either read or is known not to have been.
+# Every packet that was queued has a verdict, or is counted as dropped or passed by.
 all_accounted() {
 	[ $(($(stat_of verdicts) + $(stat_of queue_dropped) + $(stat_of segments_dropped))) = \
 		"$(queued)" ]
@@ -85,7 +85,8 @@ full() { # DECIDE
 	is "$what: all connect in the end" "$(tail -n 1 "$TMP/flood")" "all $FLOOD"
 	forget "$pid"
 	at_least "$what: those that waited were handled" "$(stat_of verdicts)" 1000
-	on c1 curl -s -o /dev/null "$(url ipv4)" # its number tells how many came before it
+	# its packet number tells how many were queued before
+	on c1 curl -s -o /dev/null "$(url ipv4)"
 	succeeds "$what: read and passed by are as many as were queued" wait_for 30 all_accounted
 	at_least "$what: SYNs that passed by" "$(stat_of queue_dropped)" 1000
 	note "$what: $(cat "$TMP/flood" | tr '\n' ' ') queued $(queued)," \

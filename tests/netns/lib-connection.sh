@@ -14,8 +14,7 @@ talk() {
 # below it now.
 #
 # With tcp_timestamps=1 a Linux client adds an offset of the address pair, or of the tuple, to the
-# host's clock; with 2 it adds none. So one of the two is the lower clock, and which one the first
-# connection tells.
+# host's clock; with 2 it adds none. The first connection tells which of these two clocks is lower.
 arm() {
 	local offset
 
@@ -72,7 +71,7 @@ ends_well() { # TEXT PID OUTPUT BYTES, of peer.py talk
 	fi
 }
 
-# One that is shifted, and the same clock as before.
+# A talk_half of a shifted connection. Afterwards the client has its clock of before.
 talk_half_shifted() { # PORT
 	arm ipv4 c1 "$1"
 	talk_half ipv4 c1 "$1"
@@ -103,7 +102,7 @@ both_captures_end() {
 	check_capture "$COMPARED" --checksums --client "$TMP/client.pcap" "$TMP/server.pcap"
 }
 
-# is_shifted_whole TEXT: both ends saw one connection, alike but for its constant
+# is_shifted_whole TEXT: both ends saw one connection, and the same one but for its shift
 is_shifted_whole() {
 	is "$1: shifted by one constant both ways, nothing else changed" \
 		"$(json "$COMPARED" connections) $(json "$COMPARED" shifted_connections) $(

@@ -52,9 +52,9 @@ url() { # ipv4|ipv6
 # Open one connection from every external port, so that the server holds a TIME_WAIT for each.
 # Leaves plain masquerading.
 #
-# The gateway's own sockets use other ports, which masquerading has to change: the kernel gives a
-# closed connection's port to another one only if it was translated. For some of the last ports it
-# finds it easier to use one twice.
+# The gateway's own sockets use other ports, which masquerading has to change: NAT gives a closed
+# connection's port to another connection only if it had translated the port. NAT may use a port
+# twice before it finds the last free ones.
 use_every_port() { # ipv4|ipv6 NAMESPACE...
 	local i=0 n ns pid from pids=()
 
@@ -110,8 +110,8 @@ no_syn_sent() { # NAMESPACE: no connection of it is still being made
 
 # capture NAMESPACE IFACE FILE [SNAPLEN [FILTER [OPTION...]]]: its PID is in SPAWNED
 #
-# With --immediate-mode the last packets are not lost when it ends, but a high rate is too much for
-# it.
+# With --immediate-mode the last packets are not lost when tcpdump ends, but it loses others at a
+# high rate.
 capture() {
 	: >"$3.log"
 	spawn "$1" "$3.log" tcpdump -Z root -i "$2" -n -B 131072 -s "${4:-128}" -w "$3" "${@:6}" \
@@ -179,8 +179,9 @@ refused() {
 	echo $(($(since srv TcpExtPAWSTimewait) + $(since srv TcpExtPAWSEstab)))
 }
 
-# server_refuses_none TEXT CHECK [HANDFUL]: by the capture that CHECK tells of, and by the server's
-# counter, which counts the last segments of a connection too when they overtook each other.
+# server_refuses_none TEXT CHECK [HANDFUL]: neither CHECK, check_capture's answer, nor the server's
+# counter tells of a refused SYN. The counter may tell of a HANDFUL: it counts the last segments of
+# a connection, too, when they overtook each other.
 server_refuses_none() {
 	local overtaken
 
@@ -193,9 +194,9 @@ insert_failed() {
 	echo $(($(conntrack_sum insert_failed) - MARK_INSERT_FAILED))
 }
 
-# capture_is_clean TEXT FILE BELOW: of check_capture's answer. No connection had two shifts, and at
-# most BELOW SYNs were not above all that their tuple sent before. Without BPF programs a segment
-# may leave between the decision on a SYN and that SYN, so it is not always 0.
+# capture_is_clean TEXT FILE BELOW: FILE is check_capture's answer. No connection had two shifts,
+# and at most BELOW SYNs were not above all that their tuple sent before. BELOW is not always 0:
+# without BPF programs a segment may leave between the decision on a SYN and that SYN.
 capture_is_clean() {
 	is "$1: no shift changed" $(($(json "$2" violations) - $(json "$2" syn_not_above))) 0
 	at_most "$1: SYNs not above their tuple's last TSval" "$(json "$2" syn_not_above)" "$3"

@@ -29,12 +29,12 @@ start_tsnatd() {
 	wait $waiter
 }
 
-# Ways of deciding and shifting: in the queue or in the egress program, with the bpf datapath; or
-# without BPF. WAYS in the environment picks some.
+# Ways of deciding and shifting: SYNs decided in the queue, or in the egress program, both with the
+# bpf datapath; and the datapath without BPF. WAYS in the environment picks some.
 case " ${TSNATD_ARGS[*]} " in *' --datapath queue '*) WAYS=no-bpf ;; esac
 WAYS=${WAYS:-queue kernel no-bpf}
 
-# try FUNCTION ARGS...: unless one of them is a way that is not picked
+# try FUNCTION ARGS...: call it, unless one of ARGS is a way that is not picked
 try() {
 	local arg
 
@@ -68,7 +68,7 @@ children_of() { # PID
 	grep -l "^PPid:[[:space:]]$1\$" /proc/[0-9]*/status 2>/dev/null | grep -o '[0-9]*'
 }
 
-# Stop the daemon's process, and its guardian first, which would answer for it: queued SYNs wait.
+# Stop the guardian, which would answer for the daemon, then the daemon: queued SYNs wait.
 hold_queue() {
 	local children
 

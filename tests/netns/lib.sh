@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=bash disable=SC2034
-# lib.sh - processes, results and namespaces for the end-to-end tests and the demo, and from files
-# of their own servers and traffic (lib-traffic.sh), tsnatd (lib-tsnatd.sh) and single connections
-# (lib-connection.sh). Sourced by bash scripts.
+# lib.sh - processes, results and namespaces for the end-to-end tests and the demo. It sources
+# lib-traffic.sh (servers and traffic), lib-tsnatd.sh (the daemon) and lib-connection.sh (single
+# connections). Sourced by bash scripts.
 #
 #                       gateway                                   server
 #   client 1            +-------------------------------+         +-------------------+
@@ -269,8 +269,7 @@ links_up() {
 }
 
 # Before 6.2 the NAT does not reuse the port of a closed connection while conntrack remembers it,
-# which by default is longer than a server's TIME_WAIT. There a tuple is reused early only when the
-# gateway forgets sooner, so it is told to.
+# which by default is longer than a server's TIME_WAIT. So the gateway is told to forget sooner.
 conntrack_for_old_kernels() {
 	local major minor
 

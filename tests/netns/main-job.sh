@@ -3,15 +3,16 @@
 # main-job.sh [ipv4|ipv6]... - connections through reused ports are accepted, at a rate, by
 # whichever way tsnatd decides.
 #
-# For one client, two clients with unrelated clocks, and the gateway's own sockets: first without
-# tsnatd, to see the server refuse; then with tcp_timestamps=2, the cure that only hosts with one
-# clock have, as the measure; then with tsnatd, and a capture at the server in which no SYN of at
-# least 20 000 reuses may be below a TSval that its tuple sent before.
+# The senders are one client, two clients with unrelated clocks, and the gateway's own sockets. Each
+# goes three rounds. Without tsnatd the server refuses connections. With tcp_timestamps=2 all use
+# one clock, a cure that only hosts with one clock have: its numbers are the measure. With tsnatd a
+# capture at the server shows at least 20 000 reuses, and no SYN below a TSval that its tuple sent
+# before.
 
 . "$(dirname "$0")/lib.sh"
 
 CONNECTIONS=21000 # beyond the first use of each port
-HANDFUL=10 # where 20 000 connections without tsnatd have thousands
+HANDFUL=10 # events, while 20 000 connections without tsnatd have thousands
 
 # setup WHO TIMESTAMPS: SENDERS are the namespaces that connect
 setup() {

@@ -82,8 +82,8 @@ inside() { # FAMILY HOW
 	forget_tsnatd
 }
 
-# Without events the mapping is known where it comes with the queued packet; else from the next
-# start on, which asks conntrack.
+# Without events the mapping is known if it comes with the queued packet. If not, the daemon asks
+# conntrack at its next start.
 without_events() { # DECIDE
 	local what="$1, conntrack_events = false" known
 
@@ -129,14 +129,14 @@ with_mapping() { # how many connections whose inside tuple is known
 
 has_mappings() { [ "$(with_mapping)" = "$1" ]; }
 
-# More connections than it asks conntrack about at a time.
+# More connections than the daemon asks conntrack about at a time.
 many_without_events() {
 	local what="conntrack_events = false, 700 connections"
 
 	setup 1
 	echo 'conntrack_events = false;' >"$TMP/tsnatd.conf"
 	must_start_tsnatd -c "$TMP/tsnatd.conf" --decide kernel
-	sleep 1 # it asks for those that were there before it when it has started
+	sleep 1 # after its start it asks for older connections
 	many_open 700
 	is "$what: all have a record" "$(stat_of records)" 700
 	note "$what: inside tuples known so far: $(with_mapping)"
@@ -304,7 +304,7 @@ either_has_exchanged() {
 	has_exchanged c1 || has_exchanged c2
 }
 
-# CASES 16, beside clash.sh: the inside tuple and the shift are those of whoever was first
+# CASES 16, beside clash.sh: the inside tuple and the shift are those of the client that was first
 clash() {
 	local what="two SYNs wait for one tuple" shift inside pids=() first=c1 second=c2
 
@@ -337,7 +337,7 @@ clash() {
 	forget_tsnatd
 }
 
-# The guardian answers while the daemon is stopped; when it is, the NAT's choice stands at once.
+# While the daemon is stopped its guardian answers, so that the NAT's choice stands at once.
 stopped() {
 	local what="only the daemon is stopped" ms
 

@@ -118,7 +118,7 @@ surroundings() {
 	forget_tsnatd
 }
 
-# The qdisc that we made goes with us, unless somebody has moved in.
+# The qdisc that we made is deleted at our end, unless it has somebody else's filter.
 our_qdisc() {
 	local before
 

@@ -84,8 +84,8 @@ rules_are() { # there|gone: in both families
 	done
 }
 
-# A firewall's reload as firewalld and nftables.service do it: everything is flushed and its own
-# rules are there again, in one transaction.
+# A firewall's reload as firewalld and nftables.service do it: one transaction flushes everything
+# and makes the firewall's own rules again.
 firewall_reload() {
 	{
 		echo 'flush ruleset'
@@ -93,9 +93,9 @@ firewall_reload() {
 	} | on gw nft -f -
 }
 
-# Events tell of a flush; without them the rules would be looked at every ten seconds. Five
-# flushes, each as soon as the rules are back from the one before, therefore take longer than half
-# a minute or far less, on however slow a machine.
+# Events tell of a flush; without them the daemon would look at its rules every ten seconds. There
+# are five flushes, each as soon as the rules are back. With events they take far less than half a
+# minute, without more, on however slow a machine.
 flushed() { # queue|no-bpf
 	local what="$1, rules flushed under traffic" i begin now each=''
 
@@ -133,7 +133,8 @@ flushed() { # queue|no-bpf
 	forget_tsnatd
 }
 
-# They cannot come back while somebody has put a table of their name there, in the same transaction.
+# A foreign table of our table's name, made in the same transaction, keeps the rules from coming
+# back.
 rules_are_gone() { # queue
 	local what='rules replaced by a foreign table of their name'
 
@@ -191,7 +192,7 @@ filters_deleted() { # queue|kernel
 	forget_tsnatd
 }
 
-# An ingress qdisc in the place of clsact keeps them out.
+# An ingress qdisc in the place of clsact keeps our programs out.
 filters_are_kept_out() { # queue
 	local what='filters deleted and kept out'
 
@@ -242,8 +243,8 @@ rewire() {
 	wire gw out 198.51.100.1/24 2001:db8:77::1/64 srv eth0 $SERVER4/24 $SERVER6/64
 }
 
-# first_connection TEXT: made while the interface is being attached, whichever comes first, it is
-# shifted whole or not at all
+# first_connection TEXT: a connection that begins while the interface is being attached is shifted
+# whole or not at all
 first_connection() {
 	mark
 	succeeds "$1: the first connection, at once" talk ipv4 c1 20005 --bytes 100000
@@ -262,7 +263,7 @@ unplugged() { # queue|kernel|no-bpf
 	ip -n $RUN-gw link set out down
 	ip -n $RUN-gw link set out up
 	wait_for 10 links_up
-	# masquerading has forgotten it by now, and with it its mark
+	# masquerading has forgotten the connection by now, and its mark
 	talk_completes "$what down and up: an open shifted connection goes on" $LOW
 	repairs "$what down and up" 20001
 

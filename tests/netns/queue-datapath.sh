@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# queue-datapath.sh - the datapath without BPF: a repaired connection over the death of the daemon,
-# other people's marks, and how `auto` comes to choose it.
+# queue-datapath.sh - the datapath without BPF: a repaired connection survives the death of the
+# daemon, other people's marks stay, and `auto` chooses this datapath where there is no BPF.
 #
 # While the daemon is dead, segments of shifted connections are dropped, never let through without
 # their shift; TCP sends them again.
 
 . "$(dirname "$0")/lib.sh"
 
-GB=1000000000 # as much as takes long enough to be killed on the way
+GB=1000000000 # so much that the daemon can be killed on the way
 FOREIGN_CT=0x40000004 # bits that belong to others
 FOREIGN_PACKET=0x10010
 
@@ -78,8 +78,7 @@ large() { # FAMILY
 		"$(on gw nft list table ip tsnatd 2>/dev/null | grep -c 'ct mark.*queue')" 2
 	start
 	talk_ends "$what: all arrives, intact" 20001 $GB
-	# none of the gaps: a packet that is queued while nobody is there is dropped, not let
-	# through
+	# no segment passed in the gaps: one that is queued while nobody is there is dropped
 	is_undisturbed "$what"
 	# merged ones, of up to 64 KiB
 	at_least "$what: segments were shifted out" "$(stat_of segments_shifted_out)" 10000
@@ -256,7 +255,7 @@ after_bpf() { # FAMILY
 	forget_tsnatd
 }
 
-# Where the programs cannot be told, they are taken off.
+# The BPF programs of a killed run that cannot be told to pause are taken off.
 after_bpf_without_caps() {
 	local what="after a bpf run was killed, without CAP_BPF" real=$TSNATD
 

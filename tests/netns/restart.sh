@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# restart.sh - tsnatd restarted, killed, killed while it writes its state, rebooted, and started
-# beside a damaged state file, all under traffic: no live connection breaks, and no SYN leaves
-# below its tuple's floor afterwards.
+# restart.sh - tsnatd is restarted, killed, killed while it writes its state, rebooted, and started
+# beside a damaged state file, all under traffic. No live connection breaks, and no SYN leaves below
+# its tuple's floor afterwards.
 #
 # A reboot is simulated by taking away the live table, the filters and the conntrack entries; then
 # the state file is all there is.
@@ -31,9 +31,9 @@ violations_outside() {
 	wc -l <"$TMP/violations"
 }
 
-# A thousand connections per second are enough, and leave the processors to tsnatd. It is the client
-# that takes its time: with a slow server, NAT would give ports away before the last packets of their
-# old connections have come through.
+# A thousand connections per second are enough, and leave the processors to tsnatd. The client takes
+# its time, not the server: with a slow server, NAT would give ports away before the last packets of
+# their old connections have come through.
 traffic_begins() {
 	mark
 	steady_load ipv4 c1 3
@@ -179,8 +179,7 @@ in_another_boot() { # ARGS of must_start_tsnatd
 	TSNATD=$TMP/rebooted must_start_tsnatd "$@"
 }
 
-# rebooted DECIDE KEEP ARGS...: KEEP is 1 with the state file, 0 without, to see that it is the
-# file that does it
+# rebooted DECIDE KEEP ARGS...: KEEP is 1 with the state file, 0 without it, as a comparison.
 rebooted() {
 	local what="$1${3:+, ${*:3}}, reboot" keep=$2 cap file=$TMP/server.pcap records refusals \
 		stale=0

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# tun.sh - an outgoing interface without Ethernet header (tun, as PPP and WireGuard have none): it
-# comes while the daemon runs, in the place of an Ethernet device of the same name, and connections
-# over it are repaired, with one constant and right checksums; also after a restart, and with the
-# Ethernet device back.
+# tun.sh - an outgoing interface without Ethernet header, as those of PPP and WireGuard: a tun
+# device takes the place of an Ethernet device of the same name while the daemon runs. Connections
+# over it are repaired, with one constant and right checksums, also after a restart, and when the
+# Ethernet device is back.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -28,7 +28,7 @@ give_addresses() {
 	done
 }
 
-attached() { # N TEXT: so often the log says it
+attached() { # N TEXT: the log says so N times
 	[ "$(grep -c "out: attached .*$2" "$LOG")" = "$1" ]
 }
 

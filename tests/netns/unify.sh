@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# unify.sh - policy unify, in both scopes, by whichever way tsnatd decides: connections of one
-# client, of two, and of the gateway itself through reused ports are accepted, as main-job.sh shows
-# of repair. And stricter servers have nothing to refuse either: one that compares timestamps per
-# source address, one per tuple.
+# unify.sh - policy unify, in both scopes, by whichever way tsnatd decides. Linux accepts
+# connections of one client, of two, and of the gateway itself through reused ports, as main-job.sh
+# shows for policy repair. Stricter servers have nothing to refuse either: one that compares
+# timestamps per source address, one per tuple.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -96,8 +96,8 @@ strict() { # COUNTER
 }
 
 # Both clients, the server and the daemon share one processor, so that no packet overtakes another
-# on the way from the gateway to the server. To a server that compares with all ports of an
-# address, at 1 MHz, some microseconds of that are too much, whoever's clock it is.
+# on the way from the gateway to the server. A server that compares with all ports of an address
+# would refuse a SYN that was overtaken by microseconds, as a clock of 1 MHz shows them.
 strict_load() { # FAMILY SECONDS CLIENT...
 	local client pids=() url="http://$STRICT4/"
 

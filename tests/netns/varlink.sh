@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# varlink.sh - the daemon's varlink socket: two clients that are not ours understand it
-# (varlinkctl, python-varlink), others' users may ask but not reload, and callers that send a
-# thousand calls and read nothing are cut off without a SYN noticing.
+# varlink.sh - the daemon's varlink socket: two clients that are not ours understand it, varlinkctl
+# and python-varlink. Other users may ask but not reload. Callers that send a thousand calls and
+# read nothing are cut off, and no SYN is delayed.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -156,8 +156,8 @@ other_users() {
 
 # ---- callers that do not read ----------------------------------------------------------------
 
-# Eight of them, a thousand calls each, whose answers are three megabytes; it prints when each was
-# cut off.
+# Eight callers with a thousand calls each, whose answers are three megabytes. The program prints a
+# line when each was cut off.
 NEVER_READ='
 import select, socket, sys, time
 N = 8
