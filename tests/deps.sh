@@ -1,7 +1,9 @@
 #!/bin/bash
-# Install what building and testing need and what is missing; where apt is not the package manager,
-# list it.
+# Install the missing packages that building and testing need. Where apt is not the package manager,
+# list them.
 set -eu
+
+fuzzer=$(ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a 2>/dev/null | head -1)
 
 # command or file that shows that the package is there -> Debian's package
 needs="
@@ -35,7 +37,7 @@ ethtool:ethtool
 conntrack:conntrack
 python3:python3
 /usr/lib/python3/dist-packages/scapy/__init__.py:python3-scapy
-$(ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a 2>/dev/null | head -1 | grep . || echo /missing-libclang-rt):libclang-rt-14-dev
+${fuzzer:-/missing-libclang-rt}:libclang-rt-14-dev
 valgrind:valgrind
 qemu-system-x86_64:qemu-system-x86
 /usr/bin/busybox:busybox-static
@@ -56,7 +58,10 @@ for n in $needs; do
 	what=${n%%:*} package=${n#*:}
 	case $what in
 	/*) [ -e "$what" ] || missing="$missing $package" ;;
-	*) PATH=$PATH:/usr/sbin:/sbin command -v "$what" >/dev/null || missing="$missing $package" ;;
+	*)
+		PATH=$PATH:/usr/sbin:/sbin command -v "$what" >/dev/null ||
+			missing="$missing $package"
+		;;
 	esac
 done
 [ -n "$missing" ] || exit 0

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Run tests one after the other and count what they say.
+# Run tests one after the other and count their checks.
 #
 #	tests/run.sh [[-t SECONDS] [-2] PROGRAM]...
 #
 # Each program may take 600 s, or as long as -t says for those behind it. Of those behind -2, which
-# need two processors for themselves, one that fails is run once more: what failed at first is
-# shown, and told again in the end, and the second run counts.
+# need two processors for themselves, one that fails is run once more. Its first failures are shown,
+# and shown again at the end. The second run counts.
 #
 # With TEST in the environment only programs of these names are run (the file's name, without
 # directory).

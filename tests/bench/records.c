@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * records.c - what a record costs: insert, hit and miss in tables of a thousand to ten million
+ * records.c - the cost of a record: insert, hit and miss in tables of a thousand to ten million
  * records, of one destination and of 50 000.
  *
  *	records [-m RECORDS] [-b OBJECT]
@@ -220,7 +220,7 @@ static double bpf_memory(int fd)
 	return (double)n;
 }
 
-/* What this process has in memory, shared mappings included. */
+/* Bytes that this process has in memory, shared mappings included. */
 static double own_memory(void)
 {
 	char line[128];

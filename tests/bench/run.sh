@@ -20,7 +20,8 @@ for name in "$@"; do
 	}
 	# the table of the datapath without BPF is measured where it is: in its own files, not in a
 	# library's copy
-	"${CC:-cc}" -std=gnu17 -Wall -Wextra -D_GNU_SOURCE -O2 -g -Idaemon -o "build/bench/$name" "tests/bench/$name.c" \
+	"${CC:-cc}" -std=gnu17 -Wall -Wextra -D_GNU_SOURCE -O2 -g -Idaemon -o "build/bench/$name" \
+		"tests/bench/$name.c" \
 		build/all.a -pthread -lbpf
 	echo "$name:" >&2
 	# shellcheck disable=SC2086

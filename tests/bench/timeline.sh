@@ -65,13 +65,14 @@ use_every_port ipv4 c1
 masquerade random
 sample "$TMP/samples"
 sampler=$SPAWNED
-spawn c1 /dev/null wrk -t1 -c100 -d$((BEFORE + AFTER + 1)) --timeout 10 -H 'Connection: close' "$(url ipv4)"
+spawn c1 /dev/null wrk -t1 -c100 -d$((BEFORE + AFTER + 1)) --timeout 10 -H 'Connection: close' \
+	"$(url ipv4)"
 sleep $BEFORE
 must_start_tsnatd
 started=$(tail -n 1 "$TMP/samples" | cut -d' ' -f1)
 sleep $AFTER
 end "$sampler"
-awk 'NR > 1 && $1 > t { print ($1 + t) / 2, ($2 - n) / ($1 - t), ($3 - r) / ($1 - t) } { t = $1; n = $2; r = $3 }' \
-	"$TMP/samples" | tee "$TMP/rates"
+awk 'NR > 1 && $1 > t { print ($1 + t) / 2, ($2 - n) / ($1 - t), ($3 - r) / ($1 - t) }
+	{ t = $1; n = $2; r = $3 }' "$TMP/samples" | tee "$TMP/rates"
 picture "$1" "$TMP/rates" "$started"
 forget_tsnatd

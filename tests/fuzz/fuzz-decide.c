@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Any record, any SYN, any time: what must be true of every decision. */
+/* Any record, any SYN, any time: the properties of every decision. */
 #include <stdint.h>
 #include <string.h>
 

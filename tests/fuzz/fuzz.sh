@@ -17,11 +17,13 @@ for fuzzer in "$@"; do
 	name=${fuzzer##*/}
 	mkdir -p $seeds/"$name"
 	cp tests/fuzz/corpus/"$name"/* $seeds/"$name"/ 2>/dev/null
-	if "$fuzzer" -max_total_time="$seconds" -timeout=10 -print_final_stats=1 -artifact_prefix=build/fuzz/"$name"- \
-		$seeds/"$name" >build/fuzz/"$name".log 2>&1; then
-		echo "ok - $name: $(sed -n 's/^stat::number_of_executed_units: //p' build/fuzz/"$name".log) inputs in $seconds s"
+	log=build/fuzz/$name.log
+	if "$fuzzer" -max_total_time="$seconds" -timeout=10 -print_final_stats=1 \
+		-artifact_prefix=build/fuzz/"$name"- $seeds/"$name" >"$log" 2>&1; then
+		inputs=$(sed -n 's/^stat::number_of_executed_units: //p' "$log")
+		echo "ok - $name: $inputs inputs in $seconds s"
 	else
-		tail -n 30 build/fuzz/"$name".log
+		tail -n 30 "$log"
 		echo "not ok - $name"
 		rc=1
 	fi

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# absent.sh - tsnatd where it has nothing to do, and tsnatd gone: stopped, killed, or hung.
+# absent.sh - connections that need no shift, and connections while tsnatd is stopped, killed or
+# hung.
 #
 # A connection that needs no shift leaves byte-identical. Without the daemon new connections work,
 # and when nobody told the kernel to stop (SIGKILL, SIGSTOP) they are repaired all the same, by the
@@ -26,16 +27,19 @@ untouched() { # FAMILY DECIDE
 	on c1 curl -s -o /dev/null "$(url "$1")" || not_ok "$what: curl gets an answer"
 	both_captures_end
 	is "$what: 6 connections, none shifted, all bytes alike after undoing NAT" \
-		"$(json "$COMPARED" connections) $(json "$COMPARED" unshifted_connections) $(json "$COMPARED" violations)" '6 6 0'
+		"$(json "$COMPARED" connections) $(json "$COMPARED" unshifted_connections) $(
+			json "$COMPARED" violations)" '6 6 0'
 	[ "$(json "$COMPARED" violations)" = 0 ] || sed 's/^/#   /' "$COMPARED"
-	is "$what: no segment without its twin" "$(json "$COMPARED" unmatched) $(json "$COMPARED" only_one_side)" '0 0'
+	is "$what: no segment without its twin" \
+		"$(json "$COMPARED" unmatched) $(json "$COMPARED" only_one_side)" '0 0'
 	at_least "$what: segments compared" "$(json "$COMPARED" compared)" 500
-	is "$what: all checksums right, all packets whole" "$(json "$COMPARED" checksums_cut) $(json "$COMPARED" bad_checksum)" ' 0'
+	is "$what: all checksums right, all packets whole" \
+		"$(json "$COMPARED" checksums_cut) $(json "$COMPARED" bad_checksum)" ' 0'
 	is "$what: 6 SYNs seen, none shifted" "$(stat_of syn_seen) $(stat_of syn_shifted)" '6 0'
 	forget_tsnatd
 }
 
-# away DECIDE TERM|KILL|STOP: what becomes of new connections, and of one that is open and shifted
+# away DECIDE TERM|KILL|STOP: new connections without the daemon, and one that is open and shifted
 away() {
 	local what="$1, SIG$2" cap out=$TMP/check.json
 
@@ -71,7 +75,8 @@ away() {
 	else
 		check_capture "$out" "$TMP/server.pcap"
 		at_least "$what: they reuse ports" "$(json "$out" reuses)" 2000
-		is "$what: and every SYN is above its tuple's last TSval" "$(json "$out" violations)" 0
+		is "$what: and every SYN is above its tuple's last TSval" \
+			"$(json "$out" violations)" 0
 		[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
 		server_refuses_none "$what" "$out" 5
 	fi
@@ -79,8 +84,8 @@ away() {
 	HIGH=27999
 }
 
-# When the guardian, which answers for a hung daemon, hangs as well, SYNs wait until the watchdog
-# ends the daemon. Those of them that are sent again leave then.
+# The guardian answers for a hung daemon. When it hangs as well, SYNs wait until the watchdog ends
+# the daemon. Then a SYN that is sent again leaves.
 all_hung() {
 	local what='queue, daemon and guardian stopped'
 
@@ -94,7 +99,7 @@ all_hung() {
 	talk_begins ipv4 c1 20001
 	sleep 0.5
 	is "$what: the SYN waits in the queue" "$(cat "$TMP/talk.20001")" ''
-	stop_tsnatd KILL # what the watchdog does
+	stop_tsnatd KILL # as the watchdog does
 	talk_ends "$what: the connection is made after the watchdog's SIGKILL" 20001 1000
 	is "$what: and repaired" "$(refused)" 0
 	forget_tsnatd

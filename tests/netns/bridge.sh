@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# bridge.sh - a gateway whose outgoing interface is a bridge, with br_netfilter, which shows
-# netfilter a packet at the bridge's ports: each segment is shifted once, both ways.
+# bridge.sh - the gateway's outgoing interface is a bridge, and br_netfilter shows netfilter each
+# packet at the bridge's ports: a segment is shifted once, both ways.
 #
 #	client 1 --- in1 [lan] gateway [wan] out --- server
 #
-# There NAT is undone at the port, before the bridge's own ingress hook; so with the bpf datapath
-# it is the port that is named.
+# NAT is undone at the port then, before the bridge's own ingress hook. So tsnatd with the bpf
+# datapath is told the port's name.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -17,18 +17,21 @@ setup() {
 	for port in out in1; do
 		bridge=wan
 		[ $port = out ] || bridge=lan
-		ip -n $RUN-gw link add $bridge type bridge forward_delay 0 || die "cannot create a bridge"
+		ip -n $RUN-gw link add $bridge type bridge forward_delay 0 ||
+			die "cannot create a bridge"
 		on gw sysctl -qw net.ipv6.conf.$bridge.accept_dad=0
 		ip -n $RUN-gw -o addr show dev $port scope global | while read -r _ _ _ addr _; do
 			ip -n $RUN-gw addr del "$addr" dev $port
-			ip -n $RUN-gw addr add "$addr" dev $bridge nodad 2>/dev/null || ip -n $RUN-gw addr add "$addr" dev $bridge
+			ip -n $RUN-gw addr add "$addr" dev $bridge nodad 2>/dev/null ||
+				ip -n $RUN-gw addr add "$addr" dev $bridge
 		done
 		ip -n $RUN-gw link set $port master $bridge
 		ip -n $RUN-gw link set $bridge up
 	done
 	on gw sysctl -qw net.bridge.bridge-nf-call-iptables=1 net.bridge.bridge-nf-call-ip6tables=1
 	for addr in ip ip6; do
-		printf 'table %s tsn_nat {\nchain post { type nat hook postrouting priority srcnat; ' $addr
+		printf 'table %s tsn_nat {\n' $addr
+		printf 'chain post { type nat hook postrouting priority srcnat; '
 		printf 'oifname "wan" meta l4proto tcp masquerade to :%s-%s; }\n}\n' $LOW $HIGH
 	done | on gw nft -f - || die "nft refuses the masquerade rule"
 	offload_off c1:eth0 srv:eth0 gw:in1 gw:out

@@ -3,9 +3,8 @@
 # challenge.sh - TIME_WAITs that tsnatd never saw: the server refuses the first SYN, and its
 # challenge ACK teaches the rest.
 #
-# Also where the client has no cure of its own: a server with tcp_rfc1337=1, which keeps its
-# TIME_WAIT over the client's reset, and a firewall that lets no challenge ACK through to the
-# client.
+# Two cases in which the client's own reset does not help: a server with tcp_rfc1337=1 keeps its
+# TIME_WAIT over the reset, and a firewall lets no challenge ACK through to the client.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -20,12 +19,13 @@ setup() { # RFC1337
 	masquerade plain
 }
 
-# At the gateway, behind the ingress program, and behind the chain that queues. Short ACKs of open
-# connections go, too, which there are none of here.
+# The rule stands at the gateway, behind the ingress program and behind the chain that queues. It
+# drops short ACKs of open connections, too, but there are none here.
 drop_challenge_acks() {
 	on gw nft -f - <<-END
 		table inet strict { chain c { type filter hook prerouting priority -105;
-			iifname "out" tcp sport 7000 tcp flags & (syn | rst | ack) == ack meta length <= 80 counter drop; }; }
+			iifname "out" tcp sport 7000 tcp flags & (syn | rst | ack) == ack \
+				meta length <= 80 counter drop; }; }
 	END
 }
 
@@ -89,7 +89,8 @@ unheard() {
 	drop_challenge_acks
 	mark
 	rm -f "$TMP/talk"
-	spawn c1 "$TMP/talk" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 --local-port 20002 --timeout 2.5
+	spawn c1 "$TMP/talk" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 \
+		--local-port 20002 --timeout 2.5
 	pid=$SPAWNED
 	wait_for 3 was_refused
 	on gw nft delete table inet strict
@@ -112,9 +113,8 @@ for rfc1337 in 0 1; do
 	done
 	setup $rfc1337
 	try with ipv4 $rfc1337 kernel
-	# With tcp_rfc1337 nothing but time ends a TIME_WAIT above the clock that the next one
-	# begins with. Which of the client's two clocks is the lower one depends on a secret of the
-	# boot.
+	# With tcp_rfc1337 only time ends a TIME_WAIT whose TSval is above the clock of the next
+	# SYN. A secret of the boot decides which of the client's two clocks is the lower one.
 	setup $rfc1337
 	try with ipv4 $rfc1337 no-bpf
 	setup $rfc1337

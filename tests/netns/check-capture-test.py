@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""check-capture-test.py - does check-capture.py find what it is there to find? Every violation, crafted, and its innocent twin."""
+"""check-capture-test.py - check-capture.py finds each violation, and not its innocent twin."""
 
 import json
 import os
@@ -12,7 +12,9 @@ import unittest
 
 CHECKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check-capture.py")
 CLIENT4, GATEWAY4, SERVER4 = bytes([10, 0, 0, 2]), bytes([192, 0, 2, 1]), bytes([198, 51, 100, 2])
-CLIENT6, GATEWAY6, SERVER6 = (bytes.fromhex(h + "00" * 11 + "02") for h in ("fd000001", "20010db8", "20010db9"))
+CLIENT6, GATEWAY6, SERVER6 = (
+    bytes.fromhex(h + "00" * 11 + "02") for h in ("fd000001", "20010db8", "20010db9")
+)
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 
 
@@ -30,10 +32,14 @@ def ts(value, echo):
 
 
 def syn_ts(value, echo=0):
-    return b"\x02\x04\x05\xb4\x04\x02" + struct.pack("!BBII", 8, 10, value, echo) + b"\x01\x03\x03\x07"
+    timestamp = struct.pack("!BBII", 8, 10, value, echo)
+    return b"\x02\x04\x05\xb4\x04\x02" + timestamp + b"\x01\x03\x03\x07"
 
 
-def segment(src, sport, dst, dport, seq, ack, flags, options=b"", data=b"", ttl=64, window=500, checksum="right", ext=b""):
+def segment(
+    src, sport, dst, dport, seq, ack, flags, options=b"", data=b"", ttl=64, window=500,
+    checksum="right", ext=b""
+):
     """An IP packet."""
     seq, ack = seq & 0xFFFFFFFF, ack & 0xFFFFFFFF
     options += b"\0" * (-len(options) % 4)
@@ -42,12 +48,17 @@ def segment(src, sport, dst, dport, seq, ack, flags, options=b"", data=b"", ttl=
     )
     tcp += options + data
     pseudo = src + dst + struct.pack("!II", len(tcp), 6)
-    value = {"right": 0xFFFF ^ fold(pseudo + tcp), "partial": fold(pseudo), "wrong": fold(pseudo + tcp) ^ 0x1234}[checksum]
+    value = {
+        "right": 0xFFFF ^ fold(pseudo + tcp),
+        "partial": fold(pseudo),
+        "wrong": fold(pseudo + tcp) ^ 0x1234,
+    }[checksum]
     tcp = tcp[:16] + struct.pack("!H", value) + tcp[18:]
     if len(src) == 4:
         head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(tcp), 7, 0x4000, ttl, 6, 0) + src + dst
         return head[:10] + struct.pack("!H", 0xFFFF ^ fold(head)) + head[12:] + tcp
-    return struct.pack("!IHBB", 6 << 28, len(ext) + len(tcp), 60 if ext else 6, ttl) + src + dst + ext + tcp
+    head = struct.pack("!IHBB", 6 << 28, len(ext) + len(tcp), 60 if ext else 6, ttl)
+    return head + src + dst + ext + tcp
 
 
 class Capture:
@@ -68,7 +79,8 @@ class Capture:
         }[self.link] + packet
         part = frame[:cut]
         sec = int(when)
-        self.data.append(struct.pack(self.order + "IIII", sec, round((when - sec) * self.unit), len(part), len(frame)))
+        fraction = round((when - sec) * self.unit)
+        self.data.append(struct.pack(self.order + "IIII", sec, fraction, len(part), len(frame)))
         self.data.append(part)
 
     def write(self, path, cut_end=0):
@@ -78,7 +90,10 @@ class Capture:
 
 
 class Talk:
-    """A whole connection as the server sees it (`outer`) and as the client does (`inner`), the clock at 1 kHz."""
+    """A whole connection as the server sees it (`outer`) and as the client does (`inner`).
+
+    The clock runs at 1 kHz.
+    """
 
     def __init__(self, when, isn, tsval, sport=40000, shift=0, v6=False):
         self.addr = (CLIENT6, GATEWAY6, SERVER6) if v6 else (CLIENT4, GATEWAY4, SERVER4)
@@ -88,19 +103,29 @@ class Talk:
     def clock(self, ms):
         return (self.tsval + ms) & 0xFFFFFFFF
 
-    def out(self, ms, seq, flags, ack=0, options=None, outer_options=None, outer=None, data=b"", **more):
+    def out(
+        self, ms, seq, flags, ack=0, options=None, outer_options=None, outer=None, data=b"", **more
+    ):
         client, gateway, server = self.addr
         make = syn_ts if flags & SYN else ts
         echo = 0 if flags & SYN else 777
         inner = make(self.clock(ms), echo) if options is None else options
-        outside = make((self.clock(ms) + self.shift) & 0xFFFFFFFF, echo) if outer_options is None else outer_options
+        outside = outer_options
+        if outside is None:
+            outside = make((self.clock(ms) + self.shift) & 0xFFFFFFFF, echo)
         when = self.start + ms / 1000
-        self.inner.append((when, segment(client, 1234, server, 80, self.isn + seq, ack, flags, inner, data, **more)))
+        seq += self.isn
+        packet = segment(client, 1234, server, 80, seq, ack, flags, inner, data, **more)
+        self.inner.append((when, packet))
         more.update(outer or {})
         more.setdefault("ttl", 63)
-        self.outer.append((when, segment(gateway, self.sport, server, 80, self.isn + seq, ack, flags, outside, data, **more)))
+        packet = segment(gateway, self.sport, server, 80, seq, ack, flags, outside, data, **more)
+        self.outer.append((when, packet))
 
-    def into(self, ms, flags, ack, echo_ms=None, echo=None, inner_echo=None, seq=9000, data=b"", inner_window=500, tsval=777):
+    def into(
+        self, ms, flags, ack, echo_ms=None, echo=None, inner_echo=None, seq=9000, data=b"",
+        inner_window=500, tsval=777
+    ):
         client, gateway, server = self.addr
         if echo is None:
             echo = (self.clock(echo_ms) + self.shift) & 0xFFFFFFFF
@@ -109,10 +134,13 @@ class Talk:
         make = syn_ts if flags & SYN else ts
         when = self.start + ms / 1000
         ack += self.isn
-        self.outer.append((when, segment(server, 80, gateway, self.sport, seq, ack, flags, make(tsval, echo), data)))
-        self.inner.append(
-            (when, segment(server, 80, client, 1234, seq, ack, flags, make(tsval, inner_echo), data, 63, inner_window))
+        outside, inside = make(tsval, echo), make(tsval, inner_echo)
+        packet = segment(server, 80, gateway, self.sport, seq, ack, flags, outside, data)
+        self.outer.append((when, packet))
+        packet = segment(
+            server, 80, client, 1234, seq, ack, flags, inside, data, 63, inner_window
         )
+        self.inner.append((when, packet))
 
     def handshake(self):
         self.out(0, 0, SYN)
@@ -152,10 +180,14 @@ class CheckCapture(unittest.TestCase):
     def compare(self, *talks, options=()):
         for name in "inner", "outer":
             cap = Capture()
-            for when, packet in sorted((p for t in talks for p in getattr(t, name)), key=lambda p: p[0]):
+            for when, packet in sorted(
+                (p for t in talks for p in getattr(t, name)), key=lambda p: p[0]
+            ):
                 cap.add(when, packet)
             cap.write(self.path(name + ".pcap"))
-        return self.run_checker(*options, "--client", self.path("inner.pcap"), self.path("outer.pcap"))
+        return self.run_checker(
+            *options, "--client", self.path("inner.pcap"), self.path("outer.pcap")
+        )
 
     def assertClean(self, result, **expected):
         status, out = result
@@ -176,28 +208,41 @@ class CheckCapture(unittest.TestCase):
         for v6 in False, True:
             a, b = Talk(100, 5000, 70000, v6=v6).whole(), Talk(101, 99, 71000, v6=v6).whole()
             self.assertClean(
-                self.check(a, b), tuples=1, connections=2, reuses=1, syn_acks=2, established=2, packets=14, stray=0
+                self.check(a, b), tuples=1, connections=2, reuses=1, syn_acks=2, established=2,
+                packets=14, stray=0,
             )
 
     def test_other_tuples_do_not_matter(self):
-        self.assertClean(self.check(Talk(100, 1, 70000).whole(), Talk(101, 1, 60, sport=40001).whole()), reuses=0)
+        self.assertClean(
+            self.check(Talk(100, 1, 70000).whole(), Talk(101, 1, 60, sport=40001).whole()), reuses=0
+        )
 
     def test_lower_syn(self):
-        self.assertFinds(self.check(Talk(100, 1, 70000).whole(), Talk(101, 9, 69000).whole()), "syn_not_above")
+        self.assertFinds(
+            self.check(Talk(100, 1, 70000).whole(), Talk(101, 9, 69000).whole()), "syn_not_above"
+        )
 
     def test_equal_is_not_above(self):
         # the FIN left at 70005
-        self.assertFinds(self.check(Talk(100, 1, 70000).whole(), Talk(101, 9, 70005).whole()), "syn_not_above")
+        self.assertFinds(
+            self.check(Talk(100, 1, 70000).whole(), Talk(101, 9, 70005).whole()), "syn_not_above"
+        )
         self.assertClean(self.check(Talk(100, 1, 70000).whole(), Talk(101, 9, 70006).whole()))
 
     def test_serial_arithmetic(self):
         high = 0xFFFFFFF0
-        self.assertClean(self.check(Talk(100, 1, high).whole(), Talk(101, 9, 0x10).whole()), reuses=1)
-        self.assertFinds(self.check(Talk(100, 1, 0x10).whole(), Talk(101, 9, high).whole()), "syn_not_above")
+        self.assertClean(
+            self.check(Talk(100, 1, high).whole(), Talk(101, 9, 0x10).whole()), reuses=1
+        )
+        self.assertFinds(
+            self.check(Talk(100, 1, 0x10).whole(), Talk(101, 9, high).whole()), "syn_not_above"
+        )
 
     def test_above_only_the_syn(self):
         # above the first connection's SYN, not above its last segment
-        self.assertFinds(self.check(Talk(100, 1, 70000).whole(), Talk(101, 9, 70003).whole()), "syn_not_above")
+        self.assertFinds(
+            self.check(Talk(100, 1, 70000).whole(), Talk(101, 9, 70003).whole()), "syn_not_above"
+        )
 
     def test_segment_below_its_syn(self):
         t = Talk(100, 1, 70000).handshake()
@@ -239,7 +284,9 @@ class CheckCapture(unittest.TestCase):
         t.out(3, 0, SYN, outer_options=syn_ts(170000))
         self.assertFinds(self.check(t), "implausible")
         # but behind a FIN the same ISN is another connection
-        self.assertFinds(self.check(Talk(100, 1, 70000).whole(), Talk(101, 1, 70002).whole()), "syn_not_above")
+        self.assertFinds(
+            self.check(Talk(100, 1, 70000).whole(), Talk(101, 1, 70002).whole()), "syn_not_above"
+        )
 
     def test_refused_syn_may_move(self):
         t = Talk(100, 1, 70000)
@@ -249,7 +296,8 @@ class CheckCapture(unittest.TestCase):
         self.assertClean(self.check(t), challenge_acks=1, syn_retransmissions=1)
 
     def test_refused_syn_again_too_low(self):
-        for again, tsval in (0, 500000), (0, 70016), (9, 500000):  # an ISN of its own: another connection
+        # an ISN of its own: another connection
+        for again, tsval in (0, 500000), (0, 70016), (9, 500000):
             t = Talk(100, 1, 70000)
             t.out(0, 0, SYN)
             t.into(1, ACK, 123456, echo=500000)
@@ -283,9 +331,13 @@ class CheckCapture(unittest.TestCase):
 
     def test_checksums(self):
         t = Talk(100, 1, 70000).whole()
-        self.assertClean(self.check(t, options=["--checksums"]), checksums_complete=7, checksums_partial=0)
+        self.assertClean(
+            self.check(t, options=["--checksums"]), checksums_complete=7, checksums_partial=0
+        )
         t.out(7, 7, ACK, 9004, data=b"odd", outer={"checksum": "partial"})
-        self.assertClean(self.check(t, options=["--checksums"]), checksums_complete=7, checksums_partial=1)
+        self.assertClean(
+            self.check(t, options=["--checksums"]), checksums_complete=7, checksums_partial=1
+        )
         t.out(8, 7, ACK, 9004, data=b"odd", outer={"checksum": "wrong"})
         self.assertFinds(self.check(t, options=["--checksums"]), "bad_checksum")
         self.assertClean(self.check(t))
@@ -293,7 +345,9 @@ class CheckCapture(unittest.TestCase):
     def test_cut_packets_are_not_verified(self):
         t = Talk(100, 1, 70000).handshake()
         t.out(3, 1, ACK, 9001, data=bytes(200), outer={"checksum": "wrong"})
-        self.assertClean(self.check(t, options=["--checksums"], cut=100), checksums_cut=1, checksums_complete=3)
+        self.assertClean(
+            self.check(t, options=["--checksums"], cut=100), checksums_cut=1, checksums_complete=3
+        )
 
     def test_link_types_and_formats(self):
         talks = lambda v6: (Talk(100, 1, 70000, v6=v6).whole(), Talk(101, 9, 60, v6=v6).whole())
@@ -342,9 +396,14 @@ class CheckCapture(unittest.TestCase):
     def test_shifted_and_unshifted(self):
         for v6 in False, True:
             result = self.compare(
-                Talk(100, 1, 70000, shift=0x80001234, v6=v6).whole(), Talk(101, 9, 70, v6=v6).whole(), options=["--checksums"]
+                Talk(100, 1, 70000, shift=0x80001234, v6=v6).whole(),
+                Talk(101, 9, 70, v6=v6).whole(),
+                options=["--checksums"],
             )
-            self.assertClean(result, connections=2, shifted_connections=1, unshifted_connections=1, compared=14, unmatched=0)
+            self.assertClean(
+                result, connections=2, shifted_connections=1, unshifted_connections=1, compared=14,
+                unmatched=0
+            )
 
     def test_shift_varies(self):
         t = Talk(100, 1, 70000, shift=5000).handshake()
@@ -423,7 +482,9 @@ class CheckCapture(unittest.TestCase):
 
     def test_many(self):
         cap = Capture()
-        template = [(when - 100, bytearray(packet)) for when, packet in Talk(100, 1, 0).whole().outer]
+        template = [
+            (when - 100, bytearray(packet)) for when, packet in Talk(100, 1, 0).whole().outer
+        ]
         for i in range(300000 // 7 + 1):
             for ms, (when, packet) in enumerate(template):
                 out = packet[12:16] == GATEWAY4

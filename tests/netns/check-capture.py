@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""check-capture.py - are the TCP timestamps in a capture what a server accepts?
+"""check-capture.py - would a server accept the TCP timestamps in a capture?
 
-  check-capture.py SERVER.pcap                       what arrived at the server
+  check-capture.py SERVER.pcap                       segments that arrived at the server
   check-capture.py --client CLIENT.pcap SERVER.pcap  both sides of the gateway, segment by segment
 
-Written from RFC 7323 and the pcap format alone, so that it shares no mistake with the program under test. Prints a flat JSON
-object, the first violations in "examples", and exits 1 when there are violations, 2 when it cannot read a capture.
+Written from RFC 7323 and the pcap format alone, so that it shares no mistake with the program under
+test. Prints a flat JSON object, the first violations in "examples", and exits 1 when there are
+violations, 2 when it cannot read a capture.
 
 At the server, per tuple (client address, client port, server address, server port):
-  syn_not_above       a new connection's SYN, or one sent again after it was refused, has a TSval that is not strictly above all
-                      that the tuple sent before
+  syn_not_above       a new connection's SYN, or one sent again after it was refused, has a TSval
+                      that is not strictly above all that the tuple sent before
   below_syn           a segment's TSval is below that of its connection's SYN
-  implausible         TSval moved otherwise than the time: the connection's shift changed (see --rate, --slack)
+  implausible         TSval moved otherwise than the time: the connection's shift changed (see
+                      --rate, --slack)
   bad_checksum        with --checksums: neither complete and right, nor partial and right
 With both sides, per connection, found again by its ISN:
   shift_varies        TSval does not differ by one constant over all segments
@@ -27,7 +29,7 @@ import sys
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 MASK = 0xFFFFFFFF
-MAX_WINDOW = 1 << 25  # how far a segment may lie beyond what was seen of its connection
+MAX_WINDOW = 1 << 25  # how far a segment may lie beyond its connection's others
 VIOLATIONS = (
     "syn_not_above",
     "below_syn",
@@ -190,7 +192,7 @@ def parse(time, link, frame, length):
         s.ts = (s.tcp_off + 24,)
     elif frame[tcp + 24 : tcp + 28] == TS_SYN and frame[tcp + 20] == 2 and payload == tcp + 40:
         s.ts = (s.tcp_off + 28,)
-        # what may follow (padding, window scale) holds no second timestamp: there is no room for it
+        # padding or a window scale may follow, but no second timestamp: there is no room for it
     else:
         s.ts = tuple(off - at for off in timestamp_offsets(frame, tcp + 20, payload))
     if s.ts:
@@ -218,7 +220,10 @@ def tuple_name(key):
 
 
 def words(data):
-    """The sum of all 16-bit words mod 0xffff: 2^16 is 1 there, so the bytes are just one large number."""
+    """The sum of all 16-bit words mod 0xffff.
+
+    2^16 is 1 there, so the bytes are just one large number.
+    """
     return int.from_bytes(data if len(data) % 2 == 0 else data + b"\0", "big") % 0xFFFF
 
 
@@ -272,7 +277,10 @@ class Report:
 class Connection:
     """One ISN on one tuple."""
 
-    __slots__ = ("isn", "tsval", "time", "high", "answered", "established", "refused", "closed", "before", "last", "last_time")
+    __slots__ = (
+        "isn", "tsval", "time", "high", "answered", "established", "refused", "closed", "before",
+        "last", "last_time"
+    )
 
     def __init__(self, s, before):
         self.isn, self.tsval, self.time = s.seq, s.tsval, s.time
@@ -295,8 +303,8 @@ class Tuple:
 
 class ServerSide:
     COUNTS = (
-        "packets", "tuples", "connections", "reuses", "syn_retransmissions", "syn_acks", "challenge_acks",
-        "late_acks", "established", "without_timestamps", "resets", "stray",
+        "packets", "tuples", "connections", "reuses", "syn_retransmissions", "syn_acks",
+        "challenge_acks", "late_acks", "established", "without_timestamps", "resets", "stray",
     )  # fmt: skip
 
     def __init__(self, args):
@@ -390,7 +398,9 @@ class ServerSide:
 
     def segment(self, c, key, s):
         if s.tsval is not None and c.tsval is not None and serial(s.tsval, c.tsval) < 0:
-            self.report.violation("below_syn", key, s, "TSval %d, its SYN's %d" % (s.tsval, c.tsval))
+            self.report.violation(
+                "below_syn", key, s, "TSval %d, its SYN's %d" % (s.tsval, c.tsval)
+            )
         elif s.tsval is not None and c.last is not None and serial(s.tsval, c.last) < 0:
             # a younger segment of the connection was faster; in TIME_WAIT a server counts that as
             # refused, too
@@ -410,10 +420,10 @@ class ServerSide:
         elif not c.answered and s.flags & ACK and s.ack != (c.isn + 1) & MASK:
             if s.tsecr is not None and c.tsval is not None and serial(s.tsecr, c.tsval) < 0:
                 # of the connection before, crossing the SYN: a server refuses nothing that is
-                # above what it knows
+                # above the last one it knows
                 self.report.count("late_acks")
                 return
-            # it tells what the tuple sent before, even before the capture began
+            # it tells a TSval that the tuple sent before, even before the capture began
             self.report.count("challenge_acks")
             c.refused = True
             self.advance(t, s.tsecr)
@@ -430,20 +440,28 @@ class ServerSide:
         moved = serial(s.tsval, c.last) / self.rate
         passed = s.time - c.last_time
         if abs(moved - passed) > self.slack:
-            self.report.violation("implausible", key, s, "TSval moved %.3f s in %.3f s" % (moved, passed))
+            self.report.violation(
+                "implausible", key, s, "TSval moved %.3f s in %.3f s" % (moved, passed)
+            )
 
 
 class Compare:
     """The same connections on both sides of the gateway."""
 
-    COUNTS = ("connections", "shifted_connections", "unshifted_connections", "compared", "unmatched", "only_one_side")
+    COUNTS = (
+        "connections", "shifted_connections", "unshifted_connections", "compared", "unmatched",
+        "only_one_side"
+    )
 
     def __init__(self, args):
         self.report = Report(args.examples)
         self.checksums = args.checksums
 
     def connections(self, path):
-        """By (server address, server port, ISN): the client's tuple there, and the segments of each direction in order."""
+        """By (server address, server port, ISN): the client's tuple there, and its segments.
+
+        The segments are in order, each direction for itself.
+        """
         found, current = {}, {}
         for s in segments(path):
             key = (s.src, s.sport, s.dst, s.dport)
@@ -472,9 +490,11 @@ class Compare:
         return self.report.finish(self.COUNTS)
 
     def pairs(self, a, b, outbound):
-        """Match segments by what neither NAT nor a shift may change; equal ones in the order of their timestamps.
+        """Match segments by the fields that neither NAT nor a shift may change.
 
-        Two processors may turn neighbours round on the way. Where one was lost on the way, its equals are told apart by the other timestamp, too.
+        Equal ones are matched in the order of their timestamps, as two processors may turn
+        neighbours round on the way. Where one was lost on the way, its equals are told apart by the
+        other timestamp, too.
         """
         for x, y in self.groups(a, b, lambda s: (s.seq, s.ack, s.flags, s.length)):
             if len(x) == len(y):
@@ -488,7 +508,7 @@ class Compare:
                     self.report.count("unmatched", len(x) + len(y))
 
     def ordered(self, equals):
-        """Whichever way they came: by what else stands in them, then by their timestamps."""
+        """Whichever way they came: by their other fields, then by their timestamps."""
         if len(equals) == 1:
             return equals
         first = equals[0]
@@ -531,19 +551,25 @@ class Compare:
                 expected = shift if b.tsecr and b.flags & ACK else 0
                 d = (b.tsecr - a.tsecr) & MASK
                 if d != (expected or 0):
-                    report.violation("echo_differs", key, b, "TSecr differs by %d, shift %d" % (d, expected or 0))
+                    report.violation(
+                        "echo_differs", key, b, "TSecr differs by %d, shift %d" % (d, expected or 0)
+                    )
             self.unchanged(key, a, b, 4, shift)
         report.count("shifted_connections" if shift else "unshifted_connections")
 
     def unchanged(self, key, a, b, mutable, shift):
-        """Byte by byte, without what NAT changes and, in a shifted connection, the one timestamp field."""
+        """Byte by byte, but for NAT's fields and, if it is shifted, the one timestamp field."""
         x, y = self.masked(a, mutable, shift), self.masked(b, mutable, shift)
         n = min(len(x), len(y))
         if a.whole and b.whole and len(x) != len(y):
-            self.report.violation("foreign_change", key, b, "%d bytes, inside %d" % (len(y), len(x)))
+            self.report.violation(
+                "foreign_change", key, b, "%d bytes, inside %d" % (len(y), len(x))
+            )
         elif x[:n] != y[:n]:
             at = next(i for i in range(n) if x[i] != y[i])
-            self.report.violation("foreign_change", key, b, "byte %d is %02x, inside %02x" % (at, y[at], x[at]))
+            self.report.violation(
+                "foreign_change", key, b, "byte %d is %02x, inside %02x" % (at, y[at], x[at])
+            )
 
     @staticmethod
     def masked(s, mutable, shift):
@@ -563,11 +589,18 @@ class Compare:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("server", help="capture at the server")
     parser.add_argument("--client", metavar="FILE", help="compare with this capture at the client")
-    parser.add_argument("--checksums", action="store_true", help="verify TCP checksums of whole packets")
-    parser.add_argument("--rate", type=float, default=1000, help="ticks of the clients' clock per second; 0: unknown")
+    parser.add_argument(
+        "--checksums", action="store_true", help="verify TCP checksums of whole packets"
+    )
+    parser.add_argument(
+        "--rate", type=float, default=1000,
+        help="ticks of the clients' clock per second; 0: unknown"
+    )
     parser.add_argument("--slack", type=float, default=2, help="seconds that a segment may be late")
     parser.add_argument("--examples", type=int, default=10, help="how many violations to show")
     args = parser.parse_args()

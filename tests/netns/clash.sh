@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# clash.sh - two SYNs wait in the queue for one translated tuple, which the NAT gave out twice
-# because a waiting SYN is not in the conntrack table. The first to be confirmed has it and must
-# not notice the other, which conntrack drops.
+# clash.sh - two SYNs wait in the queue for one translated tuple. The NAT gave the tuple out twice,
+# as a waiting SYN is not in the conntrack table. The SYN that is confirmed first has the tuple, and
+# conntrack drops the other one: the winner must not notice it.
 #
-# SIGSTOP makes the daemon hold the verdicts, and --to-ports with one port makes the NAT give it to
-# both clients. The loser gets it when the winner's connection is gone from conntrack; whether it
-# may take it from a closed connection depends on the kernel and on ISNs.
+# SIGSTOP makes the daemon hold the verdicts, and --to-ports with one port makes the NAT give that
+# port to both clients. The loser gets it when the winner's connection is gone from conntrack. Some
+# kernels, with some ISNs, give it to the loser as soon as the winner's connection is closed.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -14,21 +14,22 @@ PORT=20001
 
 start_talk() { # FAMILY CLIENT
 	rm -f "$TMP/talk.$2"
-	spawn "$2" "$TMP/talk.$2" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 --local-port $PORT \
+	spawn "$2" "$TMP/talk.$2" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 \
+		--local-port $PORT \
 		--bytes 200000 --pause "$TMP/go"
 }
 
 waiting() { # N: so many packets are in the queue
-	[ "$(on gw awk '{ n += $3 } END { print n + 0 }' /proc/net/netfilter/nfnetlink_queue)" = "$1" ]
+	[ "$(on gw awk '{ n += $3 } END { print n + 0 }' \
+		/proc/net/netfilter/nfnetlink_queue)" = "$1" ]
 }
 
 received() { # CLIENT
 	grep -q '^received' "$TMP/talk.$1"
 }
 
-# in_order FAMILY WINNER LOSER queue|no-bpf: again, as often as the two SYNs do not meet in that
-# order. The queue has two readers where BPF programs have the last word, and which of them is the
-# faster, and by how much, nobody can say.
+# in_order FAMILY WINNER LOSER queue|no-bpf: clash, until the two SYNs have met in that order. With
+# BPF programs the queue has two readers, and either may be the faster one.
 in_order() {
 	local i
 
@@ -82,7 +83,8 @@ clash() {
 	is "$what: the winner completes" "$? $(tail -n 1 "$TMP/talk.$2")" '0 received 200000'
 	forget "$winner"
 	is "$what: undisturbed: PAWSEstab, PAWSActive, refused, resets" \
-		"$(since_all TcpExtPAWSEstab srv "$2") $(since "$2" TcpExtPAWSActive) $(refused) $(since_all TcpOutRsts srv "$2")" \
+		"$(since_all TcpExtPAWSEstab srv "$2") $(since "$2" TcpExtPAWSActive) $(refused) $(
+			since_all TcpOutRsts srv "$2")" \
 		'0 0 0 0'
 	on gw conntrack -D -p tcp --dport 7000 --reply-port-dst $PORT >/dev/null 2>&1
 	wait "$loser"

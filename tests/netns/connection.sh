@@ -14,7 +14,7 @@ setup() {
 	masquerade plain
 }
 
-# What the port's next SYN meets without tsnatd. Else the rest would prove nothing.
+# Without tsnatd the server refuses the port's next SYN. Else the rest would prove nothing.
 refusal_without() { # FAMILY PORT
 	arm "$1" c1 "$2"
 	mark
@@ -39,8 +39,10 @@ retransmission() {
 	# the client did not get
 	if [ "$3" = gateway ]; then
 		on gw nft -f - <<-END
-			table inet lossy { chain c { type filter hook prerouting priority raw;
-				iifname "out" tcp flags & (syn | ack) == syn | ack counter drop; }; }
+			table inet lossy { chain c {
+				type filter hook prerouting priority raw;
+				iifname "out" tcp flags & (syn | ack) == syn | ack \
+					counter drop; }; }
 		END
 		table=gw
 	else
@@ -61,7 +63,8 @@ retransmission() {
 	[ -n "$TSNATD_PID" ] || must_start_tsnatd $(how "$2")
 	# the server sends its SYN-ACK again, too, at about the same time: the client must not get
 	# that one first
-	wait_for 5 eval '[ "$(since c1 TcpExtTCPSynRetrans)" -ge 1 ]' || die "the SYN was not sent again"
+	wait_for 5 eval '[ "$(since c1 TcpExtTCPSynRetrans)" -ge 1 ]' ||
+		die "the SYN was not sent again"
 	on $table nft delete table inet lossy
 	talk_ends "$what: connects" 20001 1000
 	both_captures_end
@@ -118,7 +121,8 @@ large() {
 	check_capture "$out" --checksums "$TMP/server.pcap"
 	is "$what: the part captured at the server has nothing wrong" "$(json "$out" violations)" 0
 	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
-	at_least "$what: with checksums that the hardware completes" "$(json "$out" checksums_partial)" 1000
+	at_least "$what: with checksums that the hardware completes" \
+		"$(json "$out" checksums_partial)" 1000
 
 	must_start_tsnatd $(how "$2")
 	for hook in ingress egress; do

@@ -1,12 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# double-nat.sh - an inside host that is itself a NAT, with three hosts and their three clocks
-# behind it: ten thousand connections through a narrow range of external ports, and not one is
-# refused.
+# double-nat.sh - an inside host is itself a NAT, with three hosts and their three clocks behind it.
+# It makes ten thousand connections through a narrow range of external ports. None is refused.
 #
-#   client 1 +--+
-#   client 2 +--+ inner   MASQUERADE --random-fully +---+ gateway   MASQUERADE --random-fully, tsnatd +---+ server
-#   client 3 +--+
+#   client 1 +--+ inner                     gateway
+#   client 2 +--+ MASQUERADE          +---+ MASQUERADE               +---+ server
+#   client 3 +--+ --random-fully            --random-fully, tsnatd
 
 . "$(dirname "$0")/lib.sh"
 
@@ -34,21 +33,23 @@ inner_up() {
 		ip -n $RUN-c$n route add default via 10.78.$n.1
 		ip -n $RUN-c$n route add default via fd78:$n::1
 	done
-	# the host's clock; one with an offset per connection; and that in microseconds, for IPv4
-	# on kernels that have it
+	# three clocks: the host's; one with an offset per connection; and such a one in
+	# microseconds, for IPv4 on kernels that have it
 	timestamps 2 c1
-	on c3 "$PYTHON" "$here/usec-route.py" 10.78.3.1 2>/dev/null || note "no timestamps in microseconds here"
+	on c3 "$PYTHON" "$here/usec-route.py" 10.78.3.1 2>/dev/null ||
+		note "no timestamps in microseconds here"
 	start_nginx
 	masquerade random
 }
 
-# Short connections of all clients, which take their time over them (see restart.sh).
+# Short connections of all clients, with pauses between (see restart.sh).
 three_clients() { # FAMILY SECONDS
 	local n pids=()
 
 	echo 'function delay() return 2 end' >"$TMP/delay.lua"
 	for n in 1 2 3; do
-		spawn c$n "$TMP/wrk.c$n" wrk -t1 -c4 -d"$2" -s "$TMP/delay.lua" --timeout 10 -H 'Connection: close' "$(url "$1")"
+		spawn c$n "$TMP/wrk.c$n" wrk -t1 -c4 -d"$2" -s "$TMP/delay.lua" --timeout 10 \
+			-H 'Connection: close' "$(url "$1")"
 		pids+=("$SPAWNED")
 	done
 	await "${pids[@]}"
@@ -78,7 +79,8 @@ with() { # FAMILY DECIDE [ARGS]
 
 	is "$what: no packet escaped the capture" "$LOST" 0
 	at_least "$what: connections" "$(since srv TcpPassiveOpens)" $CONNECTIONS
-	at_least "$what: of which through a port that was used before" "$(json "$out" reuses)" $(((CONNECTIONS - PORTS) * 9 / 10))
+	at_least "$what: of which through a port that was used before" \
+		"$(json "$out" reuses)" $(((CONNECTIONS - PORTS) * 9 / 10))
 	for n in 1 2 3; do
 		each+=("$(since c$n TcpActiveOpens)")
 		at_least "$what: from client $n" "${each[-1]}" $((CONNECTIONS / 10))
@@ -86,8 +88,9 @@ with() { # FAMILY DECIDE [ARGS]
 	server_refuses_none "$what" "$out"
 	is "$what: every SYN above its tuple's last TSval" "$(json "$out" violations)" 0
 	[ "$(json "$out" violations)" = 0 ] || sed 's/^/#   /' "$out"
-	is "$what: PAWSEstab, PAWSActive, wrong checksums at the clients" "$(since_all TcpExtPAWSEstab c1 c2 c3) \
-$(since_all TcpExtPAWSActive c1 c2 c3) $(since_all TcpInCsumErrors c1 c2 c3)" '0 0 0'
+	is "$what: PAWSEstab, PAWSActive, wrong checksums at the clients" \
+		"$(since_all TcpExtPAWSEstab c1 c2 c3) $(since_all TcpExtPAWSActive c1 c2 c3) $(
+			since_all TcpInCsumErrors c1 c2 c3)" '0 0 0'
 	forget_tsnatd
 }
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# faults.sh - what befalls packets in the queue and the interface below: a foreign chain is deleted
-# while a SYN waits, the queue is full, a SYN is longer than what is copied of it, the interface
+# faults.sh - faults of the queue and of the interface: a foreign chain is deleted while a SYN
+# waits, the queue is full, a SYN is longer than the part of it that is copied, the interface
 # goes down and up and is renamed.
 
 . "$(dirname "$0")/lib.sh"
@@ -17,7 +17,8 @@ setup() {
 # The kernel drops all queued packets then: the verdict comes late, and the client sends its SYN
 # again.
 chain_deleted() { # FAMILY DECIDE
-	local what="$1, $2: a foreign base chain is deleted while a SYN waits" pid out=$TMP/check.json
+	local what="$1, $2: a foreign base chain is deleted while a SYN waits" pid \
+		out=$TMP/check.json
 
 	setup
 	on gw nft -f - <<-END
@@ -45,21 +46,24 @@ chain_deleted() { # FAMILY DECIDE
 }
 
 waiting() { # packets in the queue of SYNs
-	on gw awk '$1 == 5150 || $1 == 5151 { n += $3 } END { print n + 0 }' /proc/self/net/netfilter/nfnetlink_queue
+	on gw awk '$1 == 5150 || $1 == 5151 { n += $3 } END { print n + 0 }' \
+		/proc/self/net/netfilter/nfnetlink_queue
 }
 
 queued() { # packets, by the counters of all rules that queue
-	on gw nft list ruleset 2>/dev/null | sed -n '/^table ip6* tsnatd /,/^}/s/.* counter packets \([0-9]*\) .*queue.*/\1/Ip' |
+	on gw nft list ruleset 2>/dev/null |
+		sed -n '/^table ip6* tsnatd /,/^}/s/.* counter packets \([0-9]*\) .*queue.*/\1/Ip' |
 		awk '{ n += $1 } END { print n + 0 }'
 }
 
-# Every packet that was queued was either read or is known not to have been.
+# Every packet that was queued has a verdict, or is counted as dropped or passed by.
 all_accounted() {
-	[ $(($(stat_of verdicts) + $(stat_of queue_dropped) + $(stat_of segments_dropped))) = "$(queued)" ]
+	[ $(($(stat_of verdicts) + $(stat_of queue_dropped) + $(stat_of segments_dropped))) = \
+		"$(queued)" ]
 }
 
-# Nobody reads. What there is no room for passes, and is counted to the packet; the rest when the
-# daemon runs again.
+# Nobody reads. SYNs that the queue has no room for pass, and each is counted. The others are
+# handled when the daemon runs again.
 full() { # DECIDE
 	local what="$1: $FLOOD SYNs while nobody reads" pid
 
@@ -73,17 +77,20 @@ full() { # DECIDE
 	spawn c1 "$TMP/flood" "$PYTHON" "$here/flood.py" $SERVER4 80 $FLOOD "$TMP/go"
 	pid=$SPAWNED
 	wait_for 30 grep -q '^early' "$TMP/flood"
-	at_least "$what: those that there is no room for connect at once" "$(sed -n 's/^early //p' "$TMP/flood")" 1000
+	at_least "$what: those that there is no room for connect at once" \
+		"$(sed -n 's/^early //p' "$TMP/flood")" 1000
 	release_queue
 	touch "$TMP/go"
 	wait "$pid"
 	is "$what: all connect in the end" "$(tail -n 1 "$TMP/flood")" "all $FLOOD"
 	forget "$pid"
 	at_least "$what: those that waited were handled" "$(stat_of verdicts)" 1000
-	on c1 curl -s -o /dev/null "$(url ipv4)" # its number tells how many came before it
+	# its packet number tells how many were queued before
+	on c1 curl -s -o /dev/null "$(url ipv4)"
 	succeeds "$what: read and passed by are as many as were queued" wait_for 30 all_accounted
 	at_least "$what: SYNs that passed by" "$(stat_of queue_dropped)" 1000
-	note "$what: $(cat "$TMP/flood" | tr '\n' ' ') queued $(queued), verdicts $(stat_of verdicts), passed by $(stat_of queue_dropped)," \
+	note "$what: $(cat "$TMP/flood" | tr '\n' ' ') queued $(queued)," \
+		"verdicts $(stat_of verdicts), passed by $(stat_of queue_dropped)," \
 		"overruns $(stat_of queue_overruns)"
 	forget_tsnatd
 }
@@ -91,6 +98,7 @@ full() { # DECIDE
 # TCP Fast Open: a SYN with a kilobyte of data, of which the daemon reads the headers alone.
 long_syn() { # FAMILY DECIDE
 	local what="$1, $2: a SYN with 1007 bytes of data"
+	local syns='tcp[tcpflags] & (tcp-syn|tcp-ack) = tcp-syn or (ip6 and ip6[53] & 0x12 = 2)'
 
 	setup
 	offload_off c1:eth0 srv:eth0 gw:in1 gw:out
@@ -100,12 +108,12 @@ long_syn() { # FAMILY DECIDE
 	arm "$1" c1 20001
 	mark
 	both_captures
-	is "$what: arrives and is answered" "$(on c1 "$PYTHON" "$here/flood.py" fastopen "$(server "$1")" 7000 20001)" 1000
+	is "$what: arrives and is answered" \
+		"$(on c1 "$PYTHON" "$here/flood.py" fastopen "$(server "$1")" 7000 20001)" 1000
 	both_captures_end
 	is_shifted_whole "$what"
 	is "$what: its data came with it" \
-		"$(tcpdump -nr "$TMP/server.pcap" 'tcp[tcpflags] & (tcp-syn|tcp-ack) = tcp-syn or (ip6 and ip6[53] & 0x12 = 2)' 2>/dev/null |
-			grep -c 'length 1007')" 1
+		"$(tcpdump -nr "$TMP/server.pcap" "$syns" 2>/dev/null | grep -c 'length 1007')" 1
 	is "$what: nothing refused" "$(refused)" 0
 	forget_tsnatd
 }
@@ -128,11 +136,14 @@ interface() { # DECIDE
 	wait_for 5 links_up
 	talk_goes_on 20001
 	talk_ends "$what: the connection goes on" 20001 100000
-	is "$what: undisturbed: PAWSEstab, PAWSActive" "$(since srv TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive)" '0 0'
+	is "$what: undisturbed: PAWSEstab, PAWSActive" \
+		"$(since srv TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive)" '0 0'
 	if [ "$1" != no-bpf ]; then
-		wait_for 5 eval '[ "$(on gw tc filter show dev out egress | grep -c "\bid [0-9]")" = 1 ]'
-		is "$what: one program at each hook" "$(on gw tc filter show dev out egress | grep -c '\bid [0-9]') $(
-			on gw tc filter show dev out ingress | grep -c '\bid [0-9]')" '1 1'
+		wait_for 5 eval \
+			'[ "$(on gw tc filter show dev out egress | grep -c "\bid [0-9]")" = 1 ]'
+		is "$what: one program at each hook" \
+			"$(on gw tc filter show dev out egress | grep -c '\bid [0-9]') $(
+				on gw tc filter show dev out ingress | grep -c '\bid [0-9]')" '1 1'
 	fi
 	arm ipv4 c1 20002
 	mark

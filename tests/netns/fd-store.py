@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""fd-store.py DIRECTORY - what a service manager does for a daemon that is started again: it keeps descriptors meanwhile.
+"""fd-store.py DIRECTORY - a service manager that keeps a daemon's descriptors between its end and
+its next start.
 
-Reads one command a line from DIRECTORY/commands, a fifo, and prints what happens:
+Reads one command a line from DIRECTORY/commands, a fifo, and prints each event:
 
-    start COMMAND...    run it, with the descriptors that are kept; then "started PID", and "ready" when it is
-    signal NAME         send the signal; "ended STATUS" (or -SIGNAL) when the process has ended, for whatever reason
+    start COMMAND...    run it, with the descriptors that are kept; then "started PID", and "ready"
+                        when it is
+    signal NAME         send the signal; "ended STATUS" (or -SIGNAL) when the process has ended, for
+                        whatever reason
     forget              keep nothing any more, as after a stop; "forgotten"
     end                 end the process by SIGKILL, and this program
 
-"stored NAME" and "removed NAME" tell what the daemon asks for. What systemd does and the daemon relies on: descriptors arrive with
-FDSTORE=1, named by FDNAME=; a descriptor that is there already is not kept twice; one stored without FDPOLL=0 is thrown out when it
-has an error, so that here it is never kept; FDSTOREREMOVE=1 closes all of that name; BARRIER=1 closes what came with it.
+"stored NAME" and "removed NAME" tell of the daemon's requests. The daemon relies on these habits of
+systemd: descriptors arrive with FDSTORE=1, named by FDNAME=. A descriptor that is there already is
+not kept twice. One stored without FDPOLL=0 is thrown out when it has an error, so that here it is
+never kept. FDSTOREREMOVE=1 closes all of that name. BARRIER=1 closes the descriptor beside it.
 """
 
 import array
@@ -43,7 +47,8 @@ def say(*words):
 
 def is_kept(fd):
     new = os.fstat(fd)
-    return any((new.st_dev, new.st_ino) == (old.st_dev, old.st_ino) for old in (os.fstat(f) for _, f in store))
+    there = (os.fstat(f) for _, f in store)
+    return any((new.st_dev, new.st_ino) == (old.st_dev, old.st_ino) for old in there)
 
 
 def on_message(text, fds):
@@ -69,7 +74,9 @@ def on_message(text, fds):
 
 
 def read_manager():
-    message, ancillary, _, _ = manager.recvmsg(4096, socket.CMSG_SPACE(64 * 4), socket.MSG_CMSG_CLOEXEC)
+    message, ancillary, _, _ = manager.recvmsg(
+        4096, socket.CMSG_SPACE(64 * 4), socket.MSG_CMSG_CLOEXEC
+    )
     fds = array.array("i")
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -82,10 +89,13 @@ def become(command):
     os.environ.update(NOTIFY_SOCKET=address)
     if store:
         os.environ.update(
-            LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(store)), LISTEN_FDNAMES=":".join(name for name, _ in store)
+            LISTEN_PID=str(os.getpid()),
+            LISTEN_FDS=str(len(store)),
+            LISTEN_FDNAMES=":".join(name for name, _ in store),
         )
     high = [os.dup(fd) for _, fd in store]  # out of the way
-    high = [fd if fd >= 3 + len(high) else fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3 + len(high)) for fd in high]
+    above = 3 + len(high)
+    high = [fd if fd >= above else fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for fd in high]
     for i, fd in enumerate(high):
         os.dup2(fd, 3 + i, inheritable=True)
     os.execvp(command[0], command)

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """flood.py - connections that peer.py does not make.
 
-  ADDR PORT N FILE              N at once. Prints `early N` when no more become connected, and `all N` when those that were left did after FILE
-                                appeared
-  fastopen ADDR PORT LOCAL      one whose SYN carries data: 1000 bytes and the line that asks peer.py for as many. Prints how many came back
+  ADDR PORT N FILE              N at once. Prints `early N` when no more become connected, and
+                                `all N` when those that were left did after FILE appeared
+  fastopen ADDR PORT LOCAL      one whose SYN carries data: 1000 bytes and the line that asks
+                                peer.py for as many. Prints how many came back
 """
 
 import os
@@ -18,7 +19,10 @@ from peer import pattern
 
 
 def connected(poller, socks, until, quiet):
-    """Wait for sockets to connect, for as long as QUIET seconds pass without one, at most until UNTIL. Returns how many did."""
+    """Wait for sockets to connect, until none does for QUIET seconds, at most until UNTIL.
+
+    Returns how many did.
+    """
     n, last = 0, time.monotonic()
     while socks and time.monotonic() < until and time.monotonic() - last < quiet:
         for fd, _ in poller.poll(100):
@@ -33,7 +37,9 @@ def connected(poller, socks, until, quiet):
 
 
 def flood(addr, port, count, go):
-    resource.setrlimit(resource.RLIMIT_NOFILE, (count + 100, max(count + 100, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
+    files = count + 100
+    hard = max(files, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
     poller, socks = select.poll(), {}
     for _ in range(count):
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

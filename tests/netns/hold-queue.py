@@ -17,7 +17,10 @@ sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER)
 sock.bind((0, 0))
 body = struct.pack("!BBH", socket.AF_UNSPEC, 0, number)
 body += struct.pack("=HH", 8, NFQA_CFG_CMD) + struct.pack("!BxH", NFQNL_CFG_CMD_BIND, 0)
-header = struct.pack("=IHHII", 16 + len(body), NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_CONFIG, NLM_F_REQUEST | NLM_F_ACK, 1, 0)
+header = struct.pack(
+    "=IHHII", 16 + len(body), NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_CONFIG, NLM_F_REQUEST | NLM_F_ACK,
+    1, 0
+)
 sock.send(header + body)
 error = struct.unpack_from("=i", sock.recv(4096), 16)[0]
 if error:

@@ -14,12 +14,14 @@ tools() { # FAMILY
 
 legacy_masquerade() { # [FLAG]
 	on gw $IPT-legacy -t nat -F POSTROUTING
-	on gw $IPT-legacy -t nat -A POSTROUTING -o out -p tcp -j MASQUERADE --to-ports $LOW-$HIGH "$@" || die "$IPT-legacy refuses"
+	on gw $IPT-legacy -t nat -A POSTROUTING -o out -p tcp -j MASQUERADE --to-ports $LOW-$HIGH \
+		"$@" || die "$IPT-legacy refuses"
 }
 
 rules_up() {
 	sed 's/ eth0 / out /' "$top/conf/tsnatd.$IPT" >"$TMP/rules"
-	succeeds "$FAMILY: the shipped rule file loads" on gw $IPT-legacy-restore --noflush "$TMP/rules"
+	succeeds "$FAMILY: the shipped rule file loads" \
+		on gw $IPT-legacy-restore --noflush "$TMP/rules"
 }
 
 setup() { # FAMILY CLIENTS
@@ -45,7 +47,8 @@ connection() { # FAMILY
 	talk_half "$1" c1 20001 2000000
 	is "$1: connections_shifted is 1" "$(stat_of connections_shifted)" 1
 	is "$1: in ct mark ours is added, theirs stay" \
-		"$(on gw conntrack -L -f "$1" 2>/dev/null | grep ESTAB | sed -n 's/.* mark=\([0-9]*\).*/\1/p')" $((0x20004))
+		"$(on gw conntrack -L -f "$1" 2>/dev/null | grep ESTAB |
+			sed -n 's/.* mark=\([0-9]*\).*/\1/p')" $((0x20004))
 	stop_tsnatd KILL
 	talk_goes_on 20001
 	sleep 0.5
@@ -54,7 +57,8 @@ connection() { # FAMILY
 	both_captures_end
 	is_undisturbed "$what"
 	is_shifted_whole "$what"
-	is "$1: it says on which side of NAT it is, once" "$(grep -c 'queued before NAT: records are kept' "$LOG")" 1
+	is "$1: it says on which side of NAT it is, once" \
+		"$(grep -c 'queued before NAT: records are kept' "$LOG")" 1
 	is "$1: no nf_tables" "$(on gw nft list tables)" ""
 	forget_tsnatd
 }
@@ -81,13 +85,15 @@ reuse() { # FAMILY
 	# as in main-job.sh without BPF: the last segments of a connection wait in another queue
 	# than the next one's SYN, which may overtake them
 	stale=$(($(json "$out" connections) / 1000))
-	at_most "$what: SYNs not above their tuple's last TSval, changed shifts" "$(json "$out" violations)" $stale
+	at_most "$what: SYNs not above their tuple's last TSval, changed shifts" \
+		"$(json "$out" violations)" $stale
 	[ "$(json "$out" violations)" -le $stale ] || sed 's/^/#   /' "$out"
 	server_refuses_none "$what" "$out" $((5 + stale))
 	at_most "$what: PAWSActive" "$(since_all TcpExtPAWSActive srv c1 c2)" 5
 	at_most "$what: wrong checksums" "$(since_all TcpInCsumErrors srv c1 c2)" 0
-	note "$what: $RATE requests/s, $(since srv TcpPassiveOpens) connections, insert_failed $(insert_failed)," \
-		"shifted $(stat_of syn_shifted), clashes $(stat_of clashes), dropped $(stat_of segments_dropped)"
+	note "$what: $RATE requests/s, $(since srv TcpPassiveOpens) connections," \
+		"insert_failed $(insert_failed), shifted $(stat_of syn_shifted)," \
+		"clashes $(stat_of clashes), dropped $(stat_of segments_dropped)"
 	forget_tsnatd
 }
 
@@ -99,7 +105,8 @@ repair_is_refused() {
 	must_start_tsnatd --rules none --datapath queue
 	succeeds "repair before NAT: connections pass" talk ipv4 c1 20001
 	succeeds "repair before NAT: connections pass" talk ipv4 c1 20002
-	is "repair before NAT: refused with the reason, once" "$(grep -c 'policy repair cannot be done there' "$LOG")" 1
+	is "repair before NAT: refused with the reason, once" \
+		"$(grep -c 'policy repair cannot be done there' "$LOG")" 1
 	is "repair before NAT: counted" "$(stat_of passed_no_mapping) $(stat_of syn_shifted)" '2 0'
 	forget_tsnatd
 }

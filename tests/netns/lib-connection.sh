@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2034
 # lib-connection.sh - single connections to the peer, and both ends of them. Sourced by lib.sh.
 
-# ---- a SYN that the server refuses, and other connections ---------------------------------------------------
+# ---- a SYN that the server refuses, and other connections ------------------------------------
 
 # talk FAMILY NAMESPACE PORT [ARGS of peer.py talk]: one connection from that port to the peer at
 # the server
@@ -14,8 +14,7 @@ talk() {
 # below it now.
 #
 # With tcp_timestamps=1 a Linux client adds an offset of the address pair, or of the tuple, to the
-# host's clock; with 2 it adds none. So one of the two is the lower clock, and which one the first
-# connection tells.
+# host's clock; with 2 it adds none. The first connection tells which of these two clocks is lower.
 arm() {
 	local offset
 
@@ -30,11 +29,12 @@ arm() {
 
 declare -A TALK # PIDs of talks in the background, by port
 
-# talk_begins FAMILY NAMESPACE PORT [ARGS of peer.py talk]: in the background. What it prints is in
+# talk_begins FAMILY NAMESPACE PORT [ARGS of peer.py talk]: in the background. Its output is in
 # $TMP/talk.PORT.
 talk_begins() {
 	rm -f "$TMP/talk.$3" "$TMP/go.$3"
-	spawn "$2" "$TMP/talk.$3" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 --local-port "$3" "${@:4}"
+	spawn "$2" "$TMP/talk.$3" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 \
+		--local-port "$3" "${@:4}"
 	TALK[$3]=$SPAWNED
 }
 
@@ -53,7 +53,7 @@ talk_goes_on() { # PORT
 	touch "$TMP/go.$1"
 }
 
-# talk_ends TEXT PORT [BYTES]: it got so much, or what talk_half sends, to the end
+# talk_ends TEXT PORT [BYTES]: it got so much, or as much as talk_half sends, to the end
 talk_ends() {
 	ends_well "$1" "${TALK[$2]}" "$TMP/talk.$2" "${3:-20000}"
 }
@@ -71,7 +71,7 @@ ends_well() { # TEXT PID OUTPUT BYTES, of peer.py talk
 	fi
 }
 
-# One that is shifted, and the same clock as before.
+# A talk_half of a shifted connection. Afterwards the client has its clock of before.
 talk_half_shifted() { # PORT
 	arm ipv4 c1 "$1"
 	talk_half ipv4 c1 "$1"
@@ -83,7 +83,7 @@ talk_completes() { # TEXT PORT
 	talk_ends "$1" "$2"
 }
 
-# ---- both ends -------------------------------------------------------------------------------------------
+# ---- both ends -------------------------------------------------------------------------------
 
 COMPARED= # check-capture's answer on both captures
 
@@ -102,16 +102,18 @@ both_captures_end() {
 	check_capture "$COMPARED" --checksums --client "$TMP/client.pcap" "$TMP/server.pcap"
 }
 
-# is_shifted_whole TEXT: both ends saw one connection, alike but for its constant
+# is_shifted_whole TEXT: both ends saw one connection, and the same one but for its shift
 is_shifted_whole() {
 	is "$1: shifted by one constant both ways, nothing else changed" \
-		"$(json "$COMPARED" connections) $(json "$COMPARED" shifted_connections) $(json "$COMPARED" violations)" '1 1 0'
+		"$(json "$COMPARED" connections) $(json "$COMPARED" shifted_connections) $(
+			json "$COMPARED" violations)" '1 1 0'
 	[ "$(json "$COMPARED" violations)" = 0 ] || sed 's/^/#   /' "$COMPARED"
 }
 
 # is_undisturbed TEXT: since mark nothing was refused, discarded or reset
 is_undisturbed() {
 	is "$1: nothing refused, PAWSEstab 0, PAWSActive 0, no resets" \
-		"$(refused) $(since c1 TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive) $(since_all TcpOutRsts c1 srv)" '0 0 0 0'
+		"$(refused) $(since c1 TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive) $(
+			since_all TcpOutRsts c1 srv)" '0 0 0 0'
 	is "$1: no wrong checksum at either end" "$(since_all TcpInCsumErrors c1 srv)" 0
 }

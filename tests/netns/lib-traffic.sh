@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2034
 # lib-traffic.sh - server, load, captures and counters. Sourced by lib.sh.
 
-# ---- server and traffic ----------------------------------------------------------------------------------
+# ---- server and traffic ----------------------------------------------------------------------
 
 start_nginx() {
 	mkdir -p "$TMP/nginx"
@@ -28,7 +28,8 @@ start_nginx() {
 			}
 		}
 	END
-	spawn srv "$TMP/nginx/log" nginx -p "$TMP/nginx" -e "$TMP/nginx/error.log" -c "$TMP/nginx/nginx.conf"
+	spawn srv "$TMP/nginx/log" nginx -p "$TMP/nginx" -e "$TMP/nginx/error.log" \
+		-c "$TMP/nginx/nginx.conf"
 	wait_for 5 on srv curl -s -o /dev/null http://127.0.0.1/ ||
 		die "nginx does not answer: $(cat "$TMP/nginx/log" "$TMP/nginx/error.log")"
 }
@@ -36,7 +37,8 @@ start_nginx() {
 start_peer() {
 	: >"$TMP/peer.log"
 	spawn srv "$TMP/peer.log" "$PYTHON" "$here/peer.py" serve 7000
-	wait_for 5 grep -q serving "$TMP/peer.log" || die "peer.py does not serve: $(cat "$TMP/peer.log")"
+	wait_for 5 grep -q serving "$TMP/peer.log" ||
+		die "peer.py does not serve: $(cat "$TMP/peer.log")"
 }
 
 server() { # ipv4|ipv6
@@ -50,9 +52,9 @@ url() { # ipv4|ipv6
 # Open one connection from every external port, so that the server holds a TIME_WAIT for each.
 # Leaves plain masquerading.
 #
-# The gateway's own sockets use other ports, which masquerading has to change: the kernel gives a
-# closed connection's port to another one only if it was translated. For some of the last ports it
-# finds it easier to use one twice.
+# The gateway's own sockets use other ports, which masquerading has to change: NAT gives a closed
+# connection's port to another connection only if it had translated the port. NAT may use a port
+# twice before it finds the last free ones.
 use_every_port() { # ipv4|ipv6 NAMESPACE...
 	local i=0 n ns pid from pids=()
 
@@ -85,7 +87,8 @@ load() { # ipv4|ipv6 SECONDS NAMESPACE...
 		pids+=("$SPAWNED")
 	done
 	await "${pids[@]}"
-	RATE=$(sed -n 's/^Requests\/sec: *//p' "$TMP"/wrk.* | awk '{ s += $1 } END { printf "%d", s }')
+	RATE=$(sed -n 's/^Requests\/sec: *//p' "$TMP"/wrk.* |
+		awk '{ s += $1 } END { printf "%d", s }')
 }
 
 # steady_load FAMILY NAMESPACE MS: short connections, four at a time, each with a pause of MS
@@ -93,7 +96,8 @@ load() { # ipv4|ipv6 SECONDS NAMESPACE...
 steady_load() {
 	echo "function delay() return $3 end" >"$TMP/delay.lua"
 	: >"$TMP/wrk"
-	spawn "$2" "$TMP/wrk" wrk -t1 -c4 -d600 -s "$TMP/delay.lua" --timeout 10 -H 'Connection: close' "$(url "$1")"
+	spawn "$2" "$TMP/wrk" wrk -t1 -c4 -d600 -s "$TMP/delay.lua" --timeout 10 \
+		-H 'Connection: close' "$(url "$1")"
 }
 
 connections_since() { # N: at least so many reached the server since mark
@@ -106,11 +110,12 @@ no_syn_sent() { # NAMESPACE: no connection of it is still being made
 
 # capture NAMESPACE IFACE FILE [SNAPLEN [FILTER [OPTION...]]]: its PID is in SPAWNED
 #
-# With --immediate-mode the last packets are not lost when it ends, but a high rate is too much for
-# it.
+# With --immediate-mode the last packets are not lost when tcpdump ends, but it loses others at a
+# high rate.
 capture() {
 	: >"$3.log"
-	spawn "$1" "$3.log" tcpdump -Z root -i "$2" -n -B 131072 -s "${4:-128}" -w "$3" "${@:6}" "${5:-$FILTER}"
+	spawn "$1" "$3.log" tcpdump -Z root -i "$2" -n -B 131072 -s "${4:-128}" -w "$3" "${@:6}" \
+		"${5:-$FILTER}"
 	wait_for 5 grep -q 'listening on' "$3.log" || die "tcpdump: $(cat "$3.log")"
 }
 
@@ -129,14 +134,16 @@ json() { # FILE KEY: a number of a flat object
 	tr ',{}' '\n\n\n' <"$1" | sed -n 's/^ *"'"$2"'" *: *\(-\{0,1\}[0-9.]*\).*/\1/p' | head -n 1
 }
 
-# ---- measurements ------------------------------------------------------------------------------------------
+# ---- measurements ----------------------------------------------------------------------------
 
 conntrack_sum() { # FIELD: over all processors of the gateway
-	on gw conntrack -S 2>/dev/null | grep -o "\b$1=[0-9]*" | awk -F= '{ s += $2 } END { print s + 0 }'
+	on gw conntrack -S 2>/dev/null | grep -o "\b$1=[0-9]*" |
+		awk -F= '{ s += $2 } END { print s + 0 }'
 }
 
 snmp() { # NAMESPACE COUNTER
-	on "$1" nstat -asz 2>/dev/null | awk -v name="$2" '$1 == name { n = $2 } END { print n + 0 }'
+	on "$1" nstat -asz 2>/dev/null |
+		awk -v name="$2" '$1 == name { n = $2 } END { print n + 0 }'
 }
 
 # Remember all counters, for since().
@@ -151,7 +158,10 @@ mark() {
 }
 
 since() { # NAMESPACE COUNTER: how much it grew after mark
-	echo $(($(snmp "$1" "$2") - $(awk -v name="$2" '$1 == name { n = $2 } END { print n + 0 }' "$TMP/marks/$1")))
+	local before
+
+	before=$(awk -v name="$2" '$1 == name { n = $2 } END { print n + 0 }' "$TMP/marks/$1")
+	echo $(($(snmp "$1" "$2") - before))
 }
 
 since_all() { # COUNTER NAMESPACE...: summed
@@ -169,8 +179,9 @@ refused() {
 	echo $(($(since srv TcpExtPAWSTimewait) + $(since srv TcpExtPAWSEstab)))
 }
 
-# server_refuses_none TEXT CHECK [HANDFUL]: by the capture that CHECK tells of, and by the server's
-# counter, which counts the last segments of a connection too when they overtook each other.
+# server_refuses_none TEXT CHECK [HANDFUL]: neither CHECK, check_capture's answer, nor the server's
+# counter tells of a refused SYN. The counter may tell of a HANDFUL: it counts the last segments of
+# a connection, too, when they overtook each other.
 server_refuses_none() {
 	local overtaken
 
@@ -183,9 +194,9 @@ insert_failed() {
 	echo $(($(conntrack_sum insert_failed) - MARK_INSERT_FAILED))
 }
 
-# capture_is_clean TEXT FILE BELOW: of check_capture's answer. No connection had two shifts, and at
-# most BELOW SYNs were not above what their tuple sent before. Without BPF programs a segment may
-# leave between the decision on a SYN and that SYN, so it is not always 0.
+# capture_is_clean TEXT FILE BELOW: FILE is check_capture's answer. No connection had two shifts,
+# and at most BELOW SYNs were not above all that their tuple sent before. BELOW is not always 0:
+# without BPF programs a segment may leave between the decision on a SYN and that SYN.
 capture_is_clean() {
 	is "$1: no shift changed" $(($(json "$2" violations) - $(json "$2" syn_not_above))) 0
 	at_most "$1: SYNs not above their tuple's last TSval" "$(json "$2" syn_not_above)" "$3"

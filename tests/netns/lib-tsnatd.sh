@@ -10,7 +10,8 @@ start_tsnatd() {
 	"$PYTHON" "$here/notify-wait.py" "$sock" 15 &
 	waiter=$!
 	wait_for 5 [ -S "$sock" ]
-	NOTIFY_SOCKET=$sock spawn gw "$LOG" "$TSNATD" -i "$UPLINK" --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" \
+	NOTIFY_SOCKET=$sock spawn gw "$LOG" "$TSNATD" -i "$UPLINK" --runtime-dir "$RUNTIME_DIR" \
+		--state-dir "$STATE_DIR" \
 		--pin-dir "$PIN_DIR" "$@" "${TSNATD_ARGS[@]}"
 	TSNATD_PID=$SPAWNED
 	while kill -0 $waiter 2>/dev/null && kill -0 "$TSNATD_PID" 2>/dev/null; do
@@ -28,12 +29,12 @@ start_tsnatd() {
 	wait $waiter
 }
 
-# Ways of deciding and shifting: in the queue or in the egress program, with the bpf datapath; or
-# without BPF. WAYS in the environment picks some.
+# Ways of deciding and shifting: SYNs decided in the queue, or in the egress program, both with the
+# bpf datapath; and the datapath without BPF. WAYS in the environment picks some.
 case " ${TSNATD_ARGS[*]} " in *' --datapath queue '*) WAYS=no-bpf ;; esac
 WAYS=${WAYS:-queue kernel no-bpf}
 
-# try FUNCTION ARGS...: unless one of them is a way that is not picked
+# try FUNCTION ARGS...: call it, unless one of ARGS is a way that is not picked
 try() {
 	local arg
 
@@ -67,7 +68,7 @@ children_of() { # PID
 	grep -l "^PPid:[[:space:]]$1\$" /proc/[0-9]*/status 2>/dev/null | grep -o '[0-9]*'
 }
 
-# Stop the daemon's process, and its guardian first, which would answer for it: queued SYNs wait.
+# Stop the guardian, which would answer for the daemon, then the daemon: queued SYNs wait.
 hold_queue() {
 	local children
 
@@ -82,10 +83,11 @@ release_queue() {
 	kill -CONT "$TSNATD_PID" $children
 }
 
-# What a crash leaves behind, too: filters, rules, pins and state.
+# Filters, rules, pins and state go, those of a crash, too.
 forget_tsnatd() {
 	stop_tsnatd
-	on gw "$TSNATD" -i "$UPLINK" --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" --pin-dir "$PIN_DIR" --cleanup \
+	on gw "$TSNATD" -i "$UPLINK" --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" \
+		--pin-dir "$PIN_DIR" --cleanup \
 		>>"$LOG" 2>&1
 	rm -rf "$STATE_DIR" "$PIN_DIR"
 	mkdir -p "$STATE_DIR"

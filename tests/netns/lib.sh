@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=bash disable=SC2034
-# lib.sh - processes, results and namespaces for the end-to-end tests and the demo, and from files
-# of their own servers and traffic (lib-traffic.sh), tsnatd (lib-tsnatd.sh) and single connections
-# (lib-connection.sh). Sourced by bash scripts.
+# lib.sh - processes, results and namespaces for the end-to-end tests and the demo. It sources
+# lib-traffic.sh (servers and traffic), lib-tsnatd.sh (the daemon) and lib-connection.sh (single
+# connections). Sourced by bash scripts.
 #
 #                       gateway                                   server
 #   client 1            +-------------------------------+         +-------------------+
@@ -26,7 +26,8 @@
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 top=$(cd "$here/../.." && pwd)
 TSNATD=${TSNATD:-$top/build/tsnatd}
-read -ra TSNATD_ARGS <<<"${TSNATD_ARGS:-}" # more of tsnatd's arguments for every start: TSNATD_ARGS="--datapath queue"
+# more of tsnatd's arguments for every start: TSNATD_ARGS="--datapath queue"
+read -ra TSNATD_ARGS <<<"${TSNATD_ARGS:-}"
 TSNATCTL=${TSNATCTL:-$top/build/tsnatctl}
 PYTHON=/usr/bin/python3
 [ -x $PYTHON ] || PYTHON=python3
@@ -54,13 +55,14 @@ FAILED=0
 note() { printf '# %s\n' "$*"; }
 die() { printf 'Bail out! %s\n' "$*"; exit 1; }
 
-# ---- start and end of a script -----------------------------------------------------------------------
+# ---- start and end of a script ---------------------------------------------------------------
 
 begin() {
 	local missing=() tool
 
 	[ "$(id -u)" = 0 ] || die "network namespaces need root"
-	for tool in nginx wrk ethtool tcpdump conntrack nft iptables-nft ip6tables-nft tc ip nsenter nstat curl python3; do
+	for tool in nginx wrk ethtool tcpdump conntrack nft iptables-nft ip6tables-nft tc ip \
+		nsenter nstat curl python3; do
 		command -v "$tool" >/dev/null || missing+=("$tool")
 	done
 	[ ${#missing[@]} = 0 ] || die "missing: ${missing[*]}"
@@ -71,7 +73,8 @@ begin() {
 	TMP=$(mktemp -d "${TMPDIR:-/tmp}/tsnatd-test.XXXXXX")
 	STATE_DIR=$TMP/state
 	mkdir -p "$STATE_DIR" "$RUNTIME_DIR"
-	[ "$(stat -f -c %T /sys/fs/bpf)" = bpf_fs ] || mount -t bpf bpf /sys/fs/bpf || die "cannot mount bpffs"
+	[ "$(stat -f -c %T /sys/fs/bpf)" = bpf_fs ] || mount -t bpf bpf /sys/fs/bpf ||
+		die "cannot mount bpffs"
 	LOG=$TMP/tsnatd.log
 	: >"$LOG"
 }
@@ -94,7 +97,7 @@ finish() {
 	[ "$FAILED" = 0 ]
 }
 
-# ---- results -------------------------------------------------------------------------------------------
+# ---- results ---------------------------------------------------------------------------------
 
 ok() {
 	PASSED=$((PASSED + 1))
@@ -124,11 +127,19 @@ is() { # TEXT ACTUAL EXPECTED
 }
 
 at_most() { # TEXT ACTUAL LIMIT
-	if [ -n "$2" ] && [ "$2" -le "$3" ]; then ok "$1 ($2)"; else not_ok "$1" "is '$2', at most $3 expected"; fi
+	if [ -n "$2" ] && [ "$2" -le "$3" ]; then
+		ok "$1 ($2)"
+	else
+		not_ok "$1" "is '$2', at most $3 expected"
+	fi
 }
 
 at_least() { # TEXT ACTUAL LIMIT
-	if [ -n "$2" ] && [ "$2" -ge "$3" ]; then ok "$1 ($2)"; else not_ok "$1" "is '$2', at least $3 expected"; fi
+	if [ -n "$2" ] && [ "$2" -ge "$3" ]; then
+		ok "$1 ($2)"
+	else
+		not_ok "$1" "is '$2', at least $3 expected"
+	fi
 }
 
 succeeds() { # TEXT COMMAND...
@@ -145,7 +156,7 @@ fails() { # TEXT COMMAND...
 	if out=$("$@" 2>&1); then not_ok "$text" "$* succeeded: $out"; else ok "$text"; fi
 }
 
-# ---- processes -------------------------------------------------------------------------------------------
+# ---- processes -------------------------------------------------------------------------------
 
 on() { # NAMESPACE COMMAND...
 	nsenter --net="/run/netns/$RUN-$1" "${@:2}"
@@ -204,7 +215,7 @@ wait_for() {
 	done
 }
 
-# ---- topology --------------------------------------------------------------------------------------------
+# ---- topology --------------------------------------------------------------------------------
 
 add_namespace() {
 	ip netns add "$RUN-$1" || die "cannot create the namespace $RUN-$1"
@@ -216,7 +227,8 @@ add_namespace() {
 
 # wire NAMESPACE IFACE ADDR4 ADDR6  NAMESPACE IFACE ADDR4 ADDR6
 wire() {
-	ip link add "$2" netns "$RUN-$1" type veth peer name "$6" netns "$RUN-$5" || die "cannot create veth"
+	ip link add "$2" netns "$RUN-$1" type veth peer name "$6" netns "$RUN-$5" ||
+		die "cannot create veth"
 	ip -n "$RUN-$1" addr add "$3" dev "$2"
 	ip -n "$RUN-$1" addr add "$4" dev "$2" nodad
 	ip -n "$RUN-$5" addr add "$7" dev "$6"
@@ -246,7 +258,7 @@ topology_up() {
 	conntrack_for_old_kernels
 }
 
-# Until the kernel has noticed the carrier it drops what is sent, and neighbour discovery tries
+# Until the kernel has noticed the carrier it drops packets, and neighbour discovery tries
 # again only after a second.
 links_up() {
 	local ns
@@ -257,13 +269,13 @@ links_up() {
 }
 
 # Before 6.2 the NAT does not reuse the port of a closed connection while conntrack remembers it,
-# which by default is longer than a server's TIME_WAIT. There a tuple is reused early only when the
-# gateway forgets sooner, so it is told to.
+# which by default is longer than a server's TIME_WAIT. So the gateway is told to forget sooner.
 conntrack_for_old_kernels() {
 	local major minor
 
 	IFS=.- read -r major minor _ <<<"$(uname -r)"
-	[ $((major * 1000 + minor)) -ge 6002 ] || on gw sysctl -qw net.netfilter.nf_conntrack_tcp_timeout_time_wait=1
+	[ $((major * 1000 + minor)) -ge 6002 ] ||
+		on gw sysctl -qw net.netfilter.nf_conntrack_tcp_timeout_time_wait=1
 }
 
 # Ends everything that runs in the namespaces, too.
@@ -310,7 +322,8 @@ offload_off() { # NAMESPACE:IFACE...
 	local at
 
 	for at in "$@"; do
-		on "${at%:*}" ethtool -K "${at#*:}" tx off rx off tso off gso off gro off >/dev/null 2>&1 ||
+		on "${at%:*}" ethtool -K "${at#*:}" tx off rx off tso off gso off gro off \
+			>/dev/null 2>&1 ||
 			die "ethtool cannot switch off the offloads of $at"
 	done
 }
@@ -322,7 +335,8 @@ keep_order() { # NAMESPACE:IFACE...
 
 	for at in "$@"; do
 		# with a /sys of that namespace
-		ip netns exec "$RUN-${at%:*}" sh -c "echo 1 >/sys/class/net/${at#*:}/queues/rx-0/rps_cpus" ||
+		ip netns exec "$RUN-${at%:*}" sh \
+			-c "echo 1 >/sys/class/net/${at#*:}/queues/rx-0/rps_cpus" ||
 			die "cannot tie $at to a processor"
 	done
 }
@@ -334,16 +348,19 @@ masquerade() {
 	if [ "${4:-iptables}" = nft ]; then
 		[ "$1" = plain ] || flag=fully-random
 		for family in ip ip6; do
-			printf 'table %s tsn_nat\ndelete table %s tsn_nat\ntable %s tsn_nat {\n' $family $family $family
+			printf 'table %s tsn_nat\ndelete table %s tsn_nat\ntable %s tsn_nat {\n' \
+				$family $family $family
 			printf 'chain post { type nat hook postrouting priority srcnat; '
-			printf 'oifname "out" meta l4proto tcp masquerade to :%s %s; }\n}\n' "$ports" "$flag"
+			printf 'oifname "out" meta l4proto tcp masquerade to :%s %s; }\n}\n' \
+				"$ports" "$flag"
 		done | on gw nft -f - || die "nft refuses the masquerade rule"
 		return
 	fi
 	[ "$1" = plain ] || flag=--random-fully
 	for ipt in iptables-nft ip6tables-nft; do
 		on gw $ipt -t nat -F POSTROUTING
-		on gw $ipt -t nat -A POSTROUTING -o out -p tcp -j MASQUERADE --to-ports "$ports" $flag ||
+		on gw $ipt -t nat -A POSTROUTING -o out -p tcp -j MASQUERADE --to-ports "$ports" \
+			$flag ||
 			die "$ipt refuses the masquerade rule"
 	done
 }

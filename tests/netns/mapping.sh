@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# mapping.sh - what conntrack knows and does: the inside tuple of a connection, entries that are
-# deleted, evicted or reused while the server remembers their tuple, two SYNs for one entry, and
-# packets that conntrack finds invalid.
+# mapping.sh - conntrack's entries: the inside tuple of a connection, entries that are deleted,
+# evicted or reused while the server remembers their tuple, two SYNs for one entry, and packets that
+# conntrack finds invalid.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -19,7 +19,8 @@ setup() { # CLIENTS
 # $TMP/go.CLIENT. Its PID is in OPEN.
 begin_from() {
 	rm -f "$TMP/talk.$2" "$TMP/go.$2"
-	spawn "$2" "$TMP/talk.$2" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 --local-port "$3" --bytes 20000 \
+	spawn "$2" "$TMP/talk.$2" "$PYTHON" "$here/peer.py" talk "$(server "$1")" 7000 \
+		--local-port "$3" --bytes 20000 \
 		--pause "$TMP/go.$2"
 	OPEN=$SPAWNED
 }
@@ -59,7 +60,7 @@ forget_entry() { # EXTERNAL_PORT
 	on gw conntrack -D -p tcp --reply-port-dst "$1" --reply-port-src 7000 >/dev/null 2>&1
 }
 
-# ---- the inside tuple ------------------------------------------------------------------------------------
+# ---- the inside tuple ------------------------------------------------------------------------
 
 inside() { # FAMILY HOW
 	local what="$1, $2" addr=10.77.1.2
@@ -73,15 +74,16 @@ inside() { # FAMILY HOW
 	open_from "$1" c1 21111 || not_ok "$what: connects" "$(cat "$TMP/talk.c1")"
 	succeeds "$what: the inside tuple is shown" wait_for 3 inside_is 25000 $addr 21111
 	is "$what: and the rest of it" \
-		"$(connection 25000 destination_address) $(connection 25000 destination_port) $(connection 25000 state)" \
+		"$(connection 25000 destination_address) $(connection 25000 destination_port) $(
+			connection 25000 state)" \
 		"$(server "$1") 7000 established"
 	[ "$2" = no-bpf ] || at_least "$what: with its shift" "$(connection 25000 shift)" 1
 	goes_on "$what: the connection goes on" "$OPEN" c1
 	forget_tsnatd
 }
 
-# Without events the mapping is known where it comes with the queued packet; else from the next
-# start on, which asks conntrack.
+# Without events the mapping is known if it comes with the queued packet. If not, the daemon asks
+# conntrack at its next start.
 without_events() { # DECIDE
 	local what="$1, conntrack_events = false" known
 
@@ -96,12 +98,15 @@ without_events() { # DECIDE
 	sleep 1
 	known=$(inside_of 25000)
 	case "$known" in
-	'10.77.1.2 21111' | 'unknown unknown') ok "$what: the inside tuple is right or not known ($known)" ;;
+	'10.77.1.2 21111' | 'unknown unknown')
+		ok "$what: the inside tuple is right or not known ($known)"
+		;;
 	*) not_ok "$what: the inside tuple is right or not known" "is '$known'" ;;
 	esac
 	stop_tsnatd
 	must_start_tsnatd -c "$TMP/tsnatd.conf"
-	succeeds "$what: started again, it has asked for it" wait_for 3 inside_is 25000 10.77.1.2 21111
+	succeeds "$what: started again, it has asked for it" \
+		wait_for 3 inside_is 25000 10.77.1.2 21111
 	goes_on "$what: the connection goes on" "$OPEN" c1
 	forget_tsnatd
 }
@@ -124,14 +129,14 @@ with_mapping() { # how many connections whose inside tuple is known
 
 has_mappings() { [ "$(with_mapping)" = "$1" ]; }
 
-# More connections than it asks conntrack about at a time.
+# More connections than the daemon asks conntrack about at a time.
 many_without_events() {
 	local what="conntrack_events = false, 700 connections"
 
 	setup 1
 	echo 'conntrack_events = false;' >"$TMP/tsnatd.conf"
 	must_start_tsnatd -c "$TMP/tsnatd.conf" --decide kernel
-	sleep 1 # it asks for those that were there before it when it has started
+	sleep 1 # after its start it asks for older connections
 	many_open 700
 	is "$what: all have a record" "$(stat_of records)" 700
 	note "$what: inside tuples known so far: $(with_mapping)"
@@ -143,7 +148,8 @@ many_without_events() {
 }
 
 events_are_lost() { # the kernel had no room for one of them
-	awk -v pid="$TSNATD_PID" '$2 == 12 && $9 > 0 { lost = 1 } END { exit !lost }' <(on gw cat /proc/net/netlink)
+	awk -v pid="$TSNATD_PID" '$2 == 12 && $9 > 0 { lost = 1 } END { exit !lost }' \
+		<(on gw cat /proc/net/netlink)
 }
 
 # The main loop is stopped until its buffer of events is full.
@@ -162,13 +168,14 @@ overrun() {
 	succeeds "$what: the buffer is full" events_are_lost
 	open_from ipv4 c1 26000 || not_ok "$what: connects" "$(cat "$TMP/talk.c1")"
 	kill -CONT "$TSNATD_PID"
-	succeeds "$what: the inside tuple is found all the same" wait_for 20 inside_is 26000 10.77.1.2 26000
+	succeeds "$what: the inside tuple is found all the same" \
+		wait_for 20 inside_is 26000 10.77.1.2 26000
 	at_least "$what: counted" "$(stat_of event_overruns)" 1
 	goes_on "$what: the connection goes on" "$OPEN" c1
 	forget_tsnatd
 }
 
-# ---- entries that go while the server remembers ------------------------------------------------------------
+# ---- entries that go while the server remembers ----------------------------------------------
 
 # high_then_low [SERVER_PORT]: PORT becomes one whose TIME_WAIT at the server has a TSval of c1
 # that c2's clock is below.
@@ -199,7 +206,8 @@ deleted() { # HOW
 	high_then_low
 	succeeds "$what: there was one" forget_entry $PORT
 	mark
-	open_from ipv4 c2 $PORT || not_ok "$what: another host gets the port" "$(cat "$TMP/talk.c2")"
+	open_from ipv4 c2 $PORT ||
+		not_ok "$what: another host gets the port" "$(cat "$TMP/talk.c2")"
 	if [ "$1" = without ]; then
 		at_least "$what: and its lower clock is refused" "$(refused)" 1
 		end "$OPEN"
@@ -208,7 +216,8 @@ deleted() { # HOW
 	is "$what: another host gets the port and is not refused, though its clock is lower" \
 		"$(refused) $(since c2 TcpExtTCPSynRetrans)" '0 0'
 	is "$what: as it is shifted" "$(stat_of connections_shifted)" 1
-	succeeds "$what: the record tells of the new host" wait_for 3 inside_is $PORT 10.77.2.2 $PORT
+	succeeds "$what: the record tells of the new host" \
+		wait_for 3 inside_is $PORT 10.77.2.2 $PORT
 	goes_on "$what: it goes on" "$OPEN" c2
 	forget_tsnatd
 }
@@ -269,12 +278,14 @@ rearmed() { # HOW
 	forget_entry $PORT
 	sleep 4
 	on srv nft -f - <<-END
-		table inet deaf { chain c { type filter hook prerouting priority raw; tcp dport 7000 counter drop; }; }
+		table inet deaf { chain c { type filter hook prerouting priority raw;
+			tcp dport 7000 counter drop; }; }
 	END
 	talk ipv4 c2 $PORT --timeout 0.5 >/dev/null 2>&1
 	sleep 3.5
 	on srv nft delete table inet deaf
-	is "$what: 8 s after the connection's end its record is there" "$(connection $PORT external_port)" $PORT
+	is "$what: 8 s after the connection's end its record is there" \
+		"$(connection $PORT external_port)" $PORT
 	forget_entry $PORT
 	mark
 	succeeds "$what: the next one connects" talk ipv4 c2 $PORT
@@ -282,17 +293,18 @@ rearmed() { # HOW
 	forget_tsnatd
 }
 
-# ---- two SYNs for one entry -----------------------------------------------------------------------------
+# ---- two SYNs for one entry ------------------------------------------------------------------
 
 waiting() { # N: so many packets are in the queue
-	[ "$(on gw awk '{ n += $3 } END { print n + 0 }' /proc/net/netfilter/nfnetlink_queue)" = "$1" ]
+	[ "$(on gw awk '{ n += $3 } END { print n + 0 }' \
+		/proc/net/netfilter/nfnetlink_queue)" = "$1" ]
 }
 
 either_has_exchanged() {
 	has_exchanged c1 || has_exchanged c2
 }
 
-# CASES 16, beside clash.sh: the inside tuple and the shift are those of whoever was first
+# CASES 16, beside clash.sh: the inside tuple and the shift are those of the client that was first
 clash() {
 	local what="two SYNs wait for one tuple" shift inside pids=() first=c1 second=c2
 
@@ -314,16 +326,18 @@ clash() {
 	wait_for 5 either_has_exchanged
 	has_exchanged c1 || first=c2 second=c1
 	inside="10.77.${first#c}.2 2100${first#c}"
-	succeeds "$what: the record tells of the one that was first, $first" wait_for 3 inside_is $PORT $inside
+	succeeds "$what: the record tells of the one that was first, $first" \
+		wait_for 3 inside_is $PORT $inside
 	shift=$(connection $PORT shift)
 	sleep 2.5 # the other one tries again meanwhile
-	is "$what: and the next SYNs of $second change nothing" "$(inside_of $PORT) $(connection $PORT shift)" "$inside $shift"
+	is "$what: and the next SYNs of $second change nothing" \
+		"$(inside_of $PORT) $(connection $PORT shift)" "$inside $shift"
 	goes_on "$what: $first goes on" "${pids[${first#c}]}" $first
 	end "${pids[${second#c}]}"
 	forget_tsnatd
 }
 
-# The guardian answers while the daemon is stopped; when it is, the NAT's choice stands at once.
+# While the daemon is stopped its guardian answers, so that the NAT's choice stands at once.
 stopped() {
 	local what="only the daemon is stopped" ms
 
@@ -339,7 +353,7 @@ stopped() {
 	forget_tsnatd
 }
 
-# ---- segments without a mapping -------------------------------------------------------------------------
+# ---- segments without a mapping --------------------------------------------------------------
 
 # CASES 17
 untranslated() { # HOW
@@ -361,7 +375,8 @@ untranslated() { # HOW
 	sleep 1
 	capture_end "$SPAWNED" "$TMP/server.pcap"
 	capture_end "$client" "$TMP/client.pcap"
-	verdict=$("$PYTHON" - "$here/check-capture.py" "$TMP/client.pcap" "$TMP/server.pcap" <<-'END'
+	verdict=$("$PYTHON" - \
+		"$here/check-capture.py" "$TMP/client.pcap" "$TMP/server.pcap" <<-'END'
 		import importlib.util, socket, sys
 		spec = importlib.util.spec_from_file_location("check", sys.argv[1])
 		check = importlib.util.module_from_spec(spec)

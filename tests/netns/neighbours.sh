@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# neighbours.sh - what others have set up on the gateway is as before after start, stop and
-# --cleanup.
+# neighbours.sh - other people's tables, filters, qdiscs, marks and conntrack entries on the gateway
+# are as before after start, stop and --cleanup.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -9,21 +9,27 @@
 UNSPEC='1,6 0 0 4294967295'
 
 foreign_filter() { # HOOK PREF
-	on gw tc filter add dev out "$1" protocol all pref "$2" bpf direct-action bytecode "$UNSPEC" ||
+	on gw tc filter add dev out "$1" protocol all pref "$2" bpf direct-action bytecode \
+		"$UNSPEC" ||
 		die "tc takes no filter"
 }
 
-# foreign_rules STATEMENT: what they do to connection marks
+# foreign_rules STATEMENT: nft's statement with which they set connection marks
 foreign_rules() {
 	on gw nft -f - <<-END
 		table inet foreign {
 			set hosts { type ipv4_addr; elements = { 192.0.2.1, 192.0.2.2 }; }
-			chain before { type filter hook postrouting priority 50; tcp dport 7000 $1; }
-			chain same { type filter hook postrouting priority 110; ip daddr @hosts drop; }
-			chain after { type filter hook postrouting priority 120; meta mark 0x77 drop; }
+			chain before { type filter hook postrouting priority 50;
+				tcp dport 7000 $1; }
+			chain same { type filter hook postrouting priority 110;
+				ip daddr @hosts drop; }
+			chain after { type filter hook postrouting priority 120;
+				meta mark 0x77 drop; }
 		}
-		table ip tsnat { chain post { type filter hook output priority 0; tcp dport 9 drop; }; }
-		table netdev foreign { chain in { type filter hook ingress device "out" priority 0; udp dport 9 drop; }; }
+		table ip tsnat { chain post { type filter hook output priority 0;
+			tcp dport 9 drop; }; }
+		table netdev foreign { chain in { type filter hook ingress device "out" priority 0;
+			udp dport 9 drop; }; }
 	END
 }
 
@@ -42,14 +48,22 @@ snapshot() {
 same() { # TEXT BEFORE AFTER
 	local d
 
-	if d=$(diff <(printf '%s\n' "$2") <(printf '%s\n' "$3")); then ok "$1"; else not_ok "$1" "$d"; fi
+	if d=$(diff <(printf '%s\n' "$2") <(printf '%s\n' "$3")); then
+		ok "$1"
+	else
+		not_ok "$1" "$d"
+	fi
 }
 
 # All that was there before is still there, whatever was added.
 kept() { # TEXT BEFORE AFTER
 	local d
 
-	if d=$(diff <(printf '%s\n' "$2") <(printf '%s\n' "$3") | grep '^<'); then not_ok "$1" "$d"; else ok "$1"; fi
+	if d=$(diff <(printf '%s\n' "$2") <(printf '%s\n' "$3") | grep '^<'); then
+		not_ok "$1" "$d"
+	else
+		ok "$1"
+	fi
 }
 
 setup() {
@@ -60,7 +74,8 @@ setup() {
 }
 
 cleanup_run() {
-	on gw "$TSNATD" -i out --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" --pin-dir "$PIN_DIR" --cleanup \
+	on gw "$TSNATD" -i out --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" \
+		--pin-dir "$PIN_DIR" --cleanup \
 		>>"$LOG" 2>&1
 }
 
@@ -90,18 +105,20 @@ surroundings() {
 	talk ipv4 c1 20001 >/dev/null
 	is "$what: repairs beside them" "$(refused)" 0
 	is "$what: their connection marks are as they set them" \
-		"$(on gw conntrack -L -p tcp 2>/dev/null | grep -cE "mark=(4660|$((4660 | ours))) ")" $((entries + 1))
+		"$(on gw conntrack -L -p tcp 2>/dev/null |
+			grep -cE "mark=(4660|$((4660 | ours))) ")" $((entries + 1))
 	stop_tsnatd
 	kept "$what: all kept after stop" "$before" "$(snapshot)"
 	is "$what: no rule of ours after stop" "$(on gw nft list tables | grep -c tsnatd)" 0
-	is "$what: conntrack was not flushed" "$(on gw conntrack -L -p tcp 2>/dev/null | wc -l)" $((entries + 1))
+	is "$what: conntrack was not flushed" \
+		"$(on gw conntrack -L -p tcp 2>/dev/null | wc -l)" $((entries + 1))
 	succeeds "$what: --cleanup" cleanup_run
 	same "$what: as before after --cleanup" "$before" "$(snapshot)"
 	is "$what: no pins after --cleanup" "$(find "$PIN_DIR" -type f 2>/dev/null | wc -l)" 0
 	forget_tsnatd
 }
 
-# The qdisc that we made goes with us, unless somebody has moved in.
+# The qdisc that we made is deleted at our end, unless it has somebody else's filter.
 our_qdisc() {
 	local before
 
@@ -117,8 +134,10 @@ our_qdisc() {
 	foreign_filter egress 5
 	stop_tsnatd
 	succeeds "own clsact with a foreign filter: --cleanup" cleanup_run
-	is "own clsact with a foreign filter: the filter survives" "$(on gw tc filter show dev out egress | grep -c 'pref 5 ')" 2
-	is "own clsact with a foreign filter: and is alone" "$(on gw tc filter show dev out egress | grep -c tsnat)" 0
+	is "own clsact with a foreign filter: the filter survives" \
+		"$(on gw tc filter show dev out egress | grep -c 'pref 5 ')" 2
+	is "own clsact with a foreign filter: and is alone" \
+		"$(on gw tc filter show dev out egress | grep -c tsnat)" 0
 	forget_tsnatd
 }
 
@@ -147,7 +166,8 @@ ingress_in_the_way() {
 		stop_tsnatd
 	else
 		is "ingress qdisc in the way: exit status" "$TSNATD_STATUS" 3
-		succeeds "ingress qdisc in the way: said clearly" grep -qiE 'out.*ingress|ingress.*out' "$LOG"
+		succeeds "ingress qdisc in the way: said clearly" \
+			grep -qiE 'out.*ingress|ingress.*out' "$LOG"
 		note "it says: $(tail -n 1 "$LOG")"
 	fi
 	same "ingress qdisc in the way: all as before" "$before" "$(snapshot)"
@@ -158,7 +178,8 @@ rules_come_back() {
 	setup
 	must_start_tsnatd $(how "$1")
 	on gw nft delete table ip tsnatd
-	succeeds "$1: rules deleted by somebody come back" wait_for 10 on gw nft list table ip tsnatd
+	succeeds "$1: rules deleted by somebody come back" \
+		wait_for 10 on gw nft list table ip tsnatd
 	arm ipv4 c1 20001
 	mark
 	talk ipv4 c1 20001 >/dev/null

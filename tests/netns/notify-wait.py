@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""notify-wait.py SOCKET SECONDS - be the service manager's notification socket until READY=1 arrives."""
+"""notify-wait.py SOCKET SECONDS - a service manager's notification socket, until READY=1 comes."""
 
 import os
 import socket

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# operations.sh - what an administrator does to a gateway on which tsnatd runs: flushes rules,
-# deletes filters, unplugs, renames and replaces interfaces, reloads with good and bad files.
-# Connections go on being repaired, and status says what is wrong while it is.
+# operations.sh - an administrator at work on a gateway with tsnatd: flushes rules, deletes filters,
+# unplugs, renames and replaces interfaces, reloads with good and bad files. Connections go on being
+# repaired, and status names each problem as long as there is one.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -23,7 +23,8 @@ status_says() { # WORDS: the beginning of a line
 }
 
 healthy() {
-	! ctl status | grep -v 'no real-time priority' | grep -q '^problem' && status_says 'link out attached'
+	! ctl status | grep -v 'no real-time priority' | grep -q '^problem' &&
+		status_says 'link out attached'
 }
 
 tells() { # TEXT WORDS
@@ -36,11 +37,12 @@ repairs() {
 	arm ipv4 c1 "$2"
 	mark
 	succeeds "$1: a connection from a port in TIME_WAIT" talk ipv4 c1 "$2"
-	is "$1: not refused, PAWSEstab, PAWSActive" "$(refused) $(since srv TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive)" '0 0 0'
+	is "$1: not refused, PAWSEstab, PAWSActive" \
+		"$(refused) $(since srv TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive)" '0 0 0'
 }
 
-# A thousand connections per second at most, so that the processors are left to what is tested;
-# every port is in use again and again.
+# A thousand connections per second at most, so that tsnatd has processors left. Every port is in
+# use again and again.
 traffic_begins() {
 	use_every_port ipv4 c1
 	"$@"
@@ -61,27 +63,29 @@ traffic_ends() {
 	check_capture "$TMP/check.json" "$TMP/server.pcap"
 	is "$1: no packet escaped the capture" "$LOST" 0
 	at_least "$1: reuses in the capture" "$(json "$TMP/check.json" reuses)" $((2 * PORTS))
-	is "$1: every SYN above its tuple's last TSval, no shift changed" "$(json "$TMP/check.json" violations)" 0
+	is "$1: every SYN above its tuple's last TSval, no shift changed" \
+		"$(json "$TMP/check.json" violations)" 0
 	[ "$(json "$TMP/check.json" violations)" = 0 ] || sed 's/^/#   /' "$TMP/check.json"
 	server_refuses_none "$1" "$TMP/check.json" 3
 }
 
-# ---- the rules -----------------------------------------------------------------------------------------
+# ---- the rules -------------------------------------------------------------------------------
 
 rules_are() { # there|gone: in both families
 	local family
 
 	for family in ip ip6; do
 		if [ "$1" = there ]; then
-			on gw nft list chain $family tsnatd postrouting 2>/dev/null | grep -q counter || return 1
+			on gw nft list chain $family tsnatd postrouting 2>/dev/null |
+				grep -q counter || return 1
 		else
 			! on gw nft list table $family tsnatd 2>/dev/null | grep -q . || return 1
 		fi
 	done
 }
 
-# A firewall's reload as firewalld and nftables.service do it: everything is flushed and its own
-# rules are there again, in one transaction.
+# A firewall's reload as firewalld and nftables.service do it: one transaction flushes everything
+# and makes the firewall's own rules again.
 firewall_reload() {
 	{
 		echo 'flush ruleset'
@@ -89,9 +93,9 @@ firewall_reload() {
 	} | on gw nft -f -
 }
 
-# Events tell of a flush; without them the rules would be looked at every ten seconds. Five
-# flushes, each as soon as the rules are back from the one before, therefore take longer than half
-# a minute or far less, on however slow a machine.
+# Events tell of a flush; without them the daemon would look at its rules every ten seconds. There
+# are five flushes, each as soon as the rules are back. With events they take far less than half a
+# minute, without more, on however slow a machine.
 flushed() { # queue|no-bpf
 	local what="$1, rules flushed under traffic" i begin now each=''
 
@@ -110,7 +114,8 @@ flushed() { # queue|no-bpf
 		wait_for 20 rules_are there || break
 		each="$each $((($(date +%s%N) - now) / 1000000))"
 	done
-	at_most "$what: five times they are back, by events: ms in all" $((($(date +%s%N) - begin) / 1000000)) 20000
+	at_most "$what: five times they are back, by events: ms in all" \
+		$((($(date +%s%N) - begin) / 1000000)) 20000
 	note "$what: ms until they were back:$each"
 	is "$what: told in the log" "$(grep -c 'rules were gone and are back' "$LOG")" 5
 	succeeds "$what: healthy" wait_for 10 healthy
@@ -128,7 +133,8 @@ flushed() { # queue|no-bpf
 	forget_tsnatd
 }
 
-# They cannot come back while somebody has put a table of their name there, in the same transaction.
+# A foreign table of our table's name, made in the same transaction, keeps the rules from coming
+# back.
 rules_are_gone() { # queue
 	local what='rules replaced by a foreign table of their name'
 
@@ -141,7 +147,8 @@ rules_are_gone() { # queue
 	END
 	tells "$what" 'problem the nft rules are missing'
 	succeeds "$what: status tells: rules missing" status_says 'rules missing'
-	succeeds "$what: why they do not come back is in the log" wait_for 10 grep -q 'cannot be .*put back' "$LOG"
+	succeeds "$what: why they do not come back is in the log" \
+		wait_for 10 grep -q 'cannot be .*put back' "$LOG"
 	arm ipv4 c1 20001
 	mark
 	talk ipv4 c1 20001 >/dev/null
@@ -152,7 +159,7 @@ rules_are_gone() { # queue
 	forget_tsnatd
 }
 
-# ---- the programs at tc ----------------------------------------------------------------------------------
+# ---- the programs at tc ----------------------------------------------------------------------
 
 filters_of() { # of ours, at both hooks
 	{
@@ -177,14 +184,15 @@ filters_deleted() { # queue|kernel
 	done
 	on gw tc qdisc del dev out clsact
 	succeeds "$what: with their qdisc: back" wait_for 20 filters_are out 2
-	succeeds "$what: told in the log" wait_for 5 grep -q 'out: somebody deleted the programs at tc' "$LOG"
+	succeeds "$what: told in the log" \
+		wait_for 5 grep -q 'out: somebody deleted the programs at tc' "$LOG"
 	succeeds "$what: healthy" wait_for 10 healthy
 	talk_completes "$what: an open shifted connection goes on" $LOW
 	repairs "$what: afterwards" 20007
 	forget_tsnatd
 }
 
-# An ingress qdisc in the place of clsact keeps them out.
+# An ingress qdisc in the place of clsact keeps our programs out.
 filters_are_kept_out() { # queue
 	local what='filters deleted and kept out'
 
@@ -214,11 +222,13 @@ egress_is_blind() { # queue
 
 	setup
 	must_start_tsnatd $(how "$1")
-	on gw tc filter add dev out egress protocol all pref 5 bpf direct-action bytecode "$OK_TO_ALL" || die "tc takes no filter"
+	on gw tc filter add dev out egress protocol all pref 5 bpf direct-action bytecode \
+		"$OK_TO_ALL" || die "tc takes no filter"
 	steady_load ipv4 c1 20
 	wrk=$SPAWNED
 	tells "$what" 'problem the egress program sees no SYN leave although SYNs are queued'
-	succeeds "$what: told in the log" grep -q 'the egress program sees none of them leave' "$LOG"
+	succeeds "$what: told in the log" \
+		grep -q 'the egress program sees none of them leave' "$LOG"
 	on gw tc filter del dev out egress pref 5
 	succeeds "$what: status is content when it is gone" wait_for 20 healthy
 	end "$wrk" INT
@@ -227,18 +237,19 @@ egress_is_blind() { # queue
 	forget_tsnatd
 }
 
-# ---- interfaces --------------------------------------------------------------------------------------------
+# ---- interfaces ------------------------------------------------------------------------------
 
 rewire() {
 	wire gw out 198.51.100.1/24 2001:db8:77::1/64 srv eth0 $SERVER4/24 $SERVER6/64
 }
 
-# first_connection TEXT: made while the interface is being attached, whichever comes first, it is
-# shifted whole or not at all
+# first_connection TEXT: a connection that begins while the interface is being attached is shifted
+# whole or not at all
 first_connection() {
 	mark
 	succeeds "$1: the first connection, at once" talk ipv4 c1 20005 --bytes 100000
-	is "$1: shifted whole or not at all: PAWSEstab, PAWSActive" "$(since srv TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive)" '0 0'
+	is "$1: shifted whole or not at all: PAWSEstab, PAWSActive" \
+		"$(since srv TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive)" '0 0'
 	succeeds "$1: attached" wait_for 20 status_says 'link out attached'
 	succeeds "$1: healthy" wait_for 10 healthy
 }
@@ -252,7 +263,7 @@ unplugged() { # queue|kernel|no-bpf
 	ip -n $RUN-gw link set out down
 	ip -n $RUN-gw link set out up
 	wait_for 10 links_up
-	# masquerading has forgotten it by now, and with it its mark
+	# masquerading has forgotten the connection by now, and its mark
 	talk_completes "$what down and up: an open shifted connection goes on" $LOW
 	repairs "$what down and up" 20001
 
@@ -294,7 +305,7 @@ appears_later() { # queue|kernel|no-bpf
 	forget_tsnatd
 }
 
-# ---- reload ------------------------------------------------------------------------------------------------
+# ---- reload ----------------------------------------------------------------------------------
 
 hold_is() { # SECONDS
 	status_says "hold_s $1\$"
@@ -325,14 +336,18 @@ reloads() { # queue|kernel|no-bpf
 		succeeds "$what: SIGHUP, twice at once" wait_for 20 hold_is $((200 + i))
 	done
 	printf 'hold = 100;\nrecords = 1000;\nqueue_num = 7;\n' >"$CONF"
-	is "$what: options that need a restart are named" "$(ctl reload --json)" '{"needs_restart":["queue_num","records"]}'
+	is "$what: options that need a restart are named" \
+		"$(ctl reload --json)" '{"needs_restart":["queue_num","records"]}'
 	printf 'hold = "x";\npolicy = "mend";\n' >"$CONF"
 	is "$what: a bad file: all that is wrong is told, and the exit status" \
 		"$(ctl reload 2>&1 | sed "s|$CONF|FILE|"; echo "${PIPESTATUS[0]}")" \
-		"$(ctl check "$CONF" 2>&1 | sed "s|$CONF|FILE|")"$'\ntsnatctl: the configuration is not valid; the old one stays\n2'
+		"$(ctl check "$CONF" 2>&1 | sed "s|$CONF|FILE|")
+tsnatctl: the configuration is not valid; the old one stays
+2"
 	kill -HUP "$pid"
-	succeeds "$what: a bad file by SIGHUP: told in the log" wait_for 20 \
-		eval '[ "$(grep -c "the configuration is not valid; the old one stays" "$LOG")" -ge 2 ]'
+	succeeds "$what: a bad file by SIGHUP: told in the log" \
+		wait_for 20 eval \
+		'[ "$(grep -c "the configuration is not valid; the old one stays" "$LOG")" -ge 2 ]'
 	succeeds "$what: a bad file: the old configuration stays" hold_is 100
 	is "$what: every base chain is the same" "$(chains)" "$before"
 	is "$what: the same process" "$TSNATD_PID $(kill -0 "$pid" && echo lives)" "$pid lives"

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """peer.py - both ends of connections whose port, size and course a test decides.
 
-  serve PORT                            exchange with whoever connects; closes first, so TIME_WAIT is here
-  talk ADDR PORT [options]              one connection
-  ports ADDR PORT LOW HIGH STEP         one HTTP request from each local port; the server closes first
+  serve PORT                      exchange with whoever connects; closes first, so TIME_WAIT is here
+  talk ADDR PORT [options]        one connection
+  ports ADDR PORT LOW HIGH STEP   one HTTP request from each local port; the server closes first
 
-talk prints `key value` lines: `connected_ms`, `clock_offset` (the connection's TSval clock minus this host's, mod 2^32,
-when the SYN-ACK has come) and `received`.
+talk prints `key value` lines: `connected_ms`, `clock_offset` (the connection's TSval clock minus
+this host's, mod 2^32, when the SYN-ACK has come) and `received`.
 """
 
 import argparse
@@ -73,7 +73,10 @@ def read_line(sock):
 
 
 def serve_one(sock):
-    """Requests are lines `BEGIN END`: exchange that part of the pattern both ways. An empty line: close."""
+    """Requests are lines `BEGIN END`: exchange that part of the pattern both ways.
+
+    An empty line: close.
+    """
     with sock:
         try:
             while True:
@@ -86,7 +89,9 @@ def serve_one(sock):
 
 
 def serve(args):
-    sock = socket.create_server(("::", args.port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1024)
+    sock = socket.create_server(
+        ("::", args.port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1024
+    )
     print("serving", flush=True)
     while True:
         conn, _ = sock.accept()
@@ -126,7 +131,10 @@ def talk(args):
 
 
 def ports(args):
-    """As many at once as keep both ends busy; a port whose connection fails is reported, not tried again."""
+    """As many at once as keep both ends busy.
+
+    A port whose connection fails is reported, not tried again.
+    """
     poll = select.epoll()
     request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     family = socket.AF_INET6 if ":" in args.addr else socket.AF_INET
@@ -165,7 +173,9 @@ def ports(args):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
 
     p = commands.add_parser("serve")

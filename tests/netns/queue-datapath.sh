@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# queue-datapath.sh - the datapath without BPF: a repaired connection over the death of the daemon,
-# other people's marks, and how `auto` comes to choose it.
+# queue-datapath.sh - the datapath without BPF: a repaired connection survives the death of the
+# daemon, other people's marks stay, and `auto` chooses this datapath where there is no BPF.
 #
 # While the daemon is dead, segments of shifted connections are dropped, never let through without
 # their shift; TCP sends them again.
 
 . "$(dirname "$0")/lib.sh"
 
-GB=1000000000 # as much as takes long enough to be killed on the way
+GB=1000000000 # so much that the daemon can be killed on the way
 FOREIGN_CT=0x40000004 # bits that belong to others
 FOREIGN_PACKET=0x10010
 
@@ -72,19 +72,22 @@ large() { # FAMILY
 	stop_tsnatd
 	talk_goes_on 20001
 	sleep 0.3
-	is "$what: after SIGTERM no new SYN is queued" "$(on gw nft list chain ip tsnatd postrouting 2>/dev/null | grep -c queue)" 0
+	is "$what: after SIGTERM no new SYN is queued" \
+		"$(on gw nft list chain ip tsnatd postrouting 2>/dev/null | grep -c queue)" 0
 	is "$what: but segments of live connections are, for the next start" \
 		"$(on gw nft list table ip tsnatd 2>/dev/null | grep -c 'ct mark.*queue')" 2
 	start
 	talk_ends "$what: all arrives, intact" 20001 $GB
-	# none of the gaps: what is queued while nobody is there is dropped, not let through
+	# no segment passed in the gaps: one that is queued while nobody is there is dropped
 	is_undisturbed "$what"
 	# merged ones, of up to 64 KiB
 	at_least "$what: segments were shifted out" "$(stat_of segments_shifted_out)" 10000
 	at_least "$what: and in" "$(stat_of segments_shifted_in)" 10000
-	note "$what: PAWSEstab of the server $(since srv TcpExtPAWSEstab), dropped for want of room $(stat_of segments_dropped)"
+	note "$what: PAWSEstab of the server $(since srv TcpExtPAWSEstab)," \
+		"dropped for want of room $(stat_of segments_dropped)"
 	stop_tsnatd
-	is "$what: stopped without live connections, its rules are gone" "$(on gw nft list tables | grep -c tsnatd)" 0
+	is "$what: stopped without live connections, its rules are gone" \
+		"$(on gw nft list tables | grep -c tsnatd)" 0
 	forget_tsnatd
 }
 
@@ -96,10 +99,13 @@ marks() { # FAMILY
 	on gw nft -f - <<-END
 		table inet foreign {
 			chain before { type filter hook forward priority 0;
-				meta l4proto tcp ct mark set ct mark | $FOREIGN_CT meta mark set $FOREIGN_PACKET; }
+				meta l4proto tcp ct mark set ct mark | $FOREIGN_CT \
+					meta mark set $FOREIGN_PACKET; }
 			chain behind { type filter hook postrouting priority 300;
-				oifname "out" meta l4proto tcp meta mark != $FOREIGN_PACKET counter comment "changed"
-				oifname "out" meta l4proto tcp meta mark $FOREIGN_PACKET counter comment "kept"; }
+				oifname "out" meta l4proto tcp \
+					meta mark != $FOREIGN_PACKET counter comment "changed"
+				oifname "out" meta l4proto tcp \
+					meta mark $FOREIGN_PACKET counter comment "kept"; }
 		}
 	END
 	start
@@ -108,12 +114,14 @@ marks() { # FAMILY
 	talk "$1" c1 20001 --bytes 100000 >/dev/null
 	on gw conntrack -L -f "$1" 2>/dev/null | grep 'dport=20001' >"$seen"
 	is "$what: the connection was shifted" "$(stat_of syn_shifted)" 1
-	is "$what: in ct mark ours is added, theirs stay" "$(sed -n 's/.* mark=\([0-9]*\).*/\1/p' "$seen" | tail -n 1)" \
+	is "$what: in ct mark ours is added, theirs stay" \
+		"$(sed -n 's/.* mark=\([0-9]*\).*/\1/p' "$seen" | tail -n 1)" \
 		$((FOREIGN_CT | 0x20000))
 	is "$what: the packet mark behind our rules is what it was" \
 		"$(on gw nft list table inet foreign | grep -c 'packets 0 .*changed')" 1
 	at_least "$what: of the packets that passed" \
-		"$(on gw nft list table inet foreign | sed -n 's/.*packets \([0-9]*\) .*kept.*/\1/p')" 20
+		"$(on gw nft list table inet foreign |
+			sed -n 's/.*packets \([0-9]*\) .*kept.*/\1/p')" 20
 	is_undisturbed "$what"
 	forget_tsnatd
 }
@@ -126,14 +134,16 @@ mask() {
 	arm ipv4 c1 20001
 	talk ipv4 c1 20001 >/dev/null
 	is "mark_mask: the bits that are set" \
-		"$(on gw conntrack -L 2>/dev/null | grep 'dport=20001' | sed -n 's/.* mark=\([0-9]*\).*/\1/p' | tail -n 1)" $((0x800000))
+		"$(on gw conntrack -L 2>/dev/null | grep 'dport=20001' |
+			sed -n 's/.* mark=\([0-9]*\).*/\1/p' | tail -n 1)" $((0x800000))
 	forget_tsnatd
 }
 
 # $TMP/no-bpf: tsnatd with neither CAP_BPF nor CAP_SYS_ADMIN
 without_bpf() {
 	command -v setpriv >/dev/null || die "missing: setpriv"
-	printf '#!/bin/sh\nexec setpriv --bounding-set -bpf,-sys_admin --inh-caps -bpf,-sys_admin %s "$@"\n' "$TSNATD" >"$TMP/no-bpf"
+	printf '#!/bin/sh\nexec setpriv --bounding-set %s --inh-caps %s %s "$@"\n' \
+		-bpf,-sys_admin -bpf,-sys_admin "$TSNATD" >"$TMP/no-bpf"
 	chmod +x "$TMP/no-bpf"
 }
 
@@ -180,8 +190,10 @@ automatic() {
 	: >"$LOG"
 	: >"$TMP/no-directory"
 	PIN_DIR=$TMP/no-directory/pins must_start_tsnatd
-	is "auto, unusable bpffs: comes up on the queue datapath" "$(ctl status --json | grep -c '"datapath": *"queue"')" 1
-	is "auto, unusable bpffs: says so in one line" "$(grep -c 'using the datapath queue' "$LOG")" 1
+	is "auto, unusable bpffs: comes up on the queue datapath" \
+		"$(ctl status --json | grep -c '"datapath": *"queue"')" 1
+	is "auto, unusable bpffs: says so in one line" \
+		"$(grep -c 'using the datapath queue' "$LOG")" 1
 	arm ipv4 c1 20001
 	mark
 	talk ipv4 c1 20001 >/dev/null
@@ -190,8 +202,10 @@ automatic() {
 	: >"$LOG"
 	without_bpf
 	TSNATD=$TMP/no-bpf must_start_tsnatd
-	is "auto, without CAP_BPF: comes up on the queue datapath" "$(ctl status --json | grep -c '"datapath": *"queue"')" 1
-	is "auto, without CAP_BPF: says so in one line" "$(grep -c 'using the datapath queue' "$LOG")" 1
+	is "auto, without CAP_BPF: comes up on the queue datapath" \
+		"$(ctl status --json | grep -c '"datapath": *"queue"')" 1
+	is "auto, without CAP_BPF: says so in one line" \
+		"$(grep -c 'using the datapath queue' "$LOG")" 1
 	arm ipv4 c1 20002
 	mark
 	talk ipv4 c1 20002 >/dev/null
@@ -241,7 +255,7 @@ after_bpf() { # FAMILY
 	forget_tsnatd
 }
 
-# Where the programs cannot be told, they are taken off.
+# The BPF programs of a killed run that cannot be told to pause are taken off.
 after_bpf_without_caps() {
 	local what="after a bpf run was killed, without CAP_BPF" real=$TSNATD
 

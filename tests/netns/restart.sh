@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# restart.sh - tsnatd restarted, killed, killed while it writes its state, rebooted, and started
-# beside a damaged state file, all under traffic: no live connection breaks, and no SYN leaves
-# below its tuple's floor afterwards.
+# restart.sh - tsnatd is restarted, killed, killed while it writes its state, rebooted, and started
+# beside a damaged state file, all under traffic. No live connection breaks, and no SYN leaves below
+# its tuple's floor afterwards.
 #
 # A reboot is simulated by taking away the live table, the filters and the conntrack entries; then
 # the state file is all there is.
@@ -18,9 +18,9 @@ now() { date +%s.%N; }
 # changed.
 #
 # A daemon that was told to stop leaves new connections alone until the next one has started, so
-# what happened between the two times does not count. Nor do the tuples that it happened to: their
-# SYN was refused, then accepted when the client's reset had ended the server's TIME_WAIT, and from
-# there on the server knows less than the capture does.
+# SYNs between the two times do not count. Nor do their tuples from there on: the SYN was refused,
+# then accepted when the client's reset had ended the server's TIME_WAIT, and since then the server
+# knows less than the capture does.
 violations_outside() {
 	check_capture "$TMP/check.json" --examples 1000000 "$1"
 	sed -n 's/^  "\([0-9.]* .*\)",\{0,1\}$/\1/p' "$TMP/check.json" |
@@ -31,9 +31,9 @@ violations_outside() {
 	wc -l <"$TMP/violations"
 }
 
-# A thousand connections per second are enough, and leave the processors to what is tested. It is
-# the client that takes its time: with a slow server, NAT would give ports away before the last
-# packets of their old connections have come through.
+# A thousand connections per second are enough, and leave the processors to tsnatd. The client takes
+# its time, not the server: with a slow server, NAT would give ports away before the last packets of
+# their old connections have come through.
 traffic_begins() {
 	mark
 	steady_load ipv4 c1 3
@@ -47,8 +47,8 @@ traffic_ends() { # N: when so many connections were made since mark
 	wait_for 3 no_syn_sent c1
 }
 
-# Without BPF programs nobody decides on a SYN while no daemon runs, and nobody sees what leaves.
-# So there is none then; what is open goes on.
+# Without BPF programs nobody decides on a SYN while no daemon runs, and nobody sees TSvals leave.
+# So no SYN is sent then; open connections go on.
 no_daemon() { # DECIDE
 	[ "$1" = no-bpf ] || return 0
 	kill -STOP "$WRK"
@@ -59,7 +59,7 @@ daemon_again() { # DECIDE
 	[ "$1" != no-bpf ] || kill -CONT "$WRK"
 }
 
-state_is_written_again() { # than $1, what it was before
+state_is_written_again() { # the file is another one than $1, its stamp before
 	[ "$(stat -c %i "$STATE_DIR/state" 2>/dev/null)" != "$1" ]
 }
 
@@ -79,20 +79,23 @@ setup() {
 	: >"$LOG"
 }
 
-# What is lost with the power: the table, the programs, the rules, and what conntrack knows.
+# Lost with the power: the table, the programs, the rules, and conntrack's entries.
 reboot() {
 	stop_tsnatd "${1:-KILL}"
-	on gw "$TSNATD" -i out --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" --pin-dir "$PIN_DIR" --cleanup \
+	on gw "$TSNATD" -i out --runtime-dir "$RUNTIME_DIR" --state-dir "$STATE_DIR" \
+		--pin-dir "$PIN_DIR" --cleanup \
 		>>"$LOG" 2>&1
 	on gw conntrack -F >/dev/null 2>&1
 	is "${2:-reboot}: no filter and no table is left" \
-		"$(on gw tc filter show dev out egress | wc -l) $(find "$PIN_DIR" -type f 2>/dev/null | wc -l)" '0 0'
+		"$(on gw tc filter show dev out egress | wc -l) $(
+			find "$PIN_DIR" -type f 2>/dev/null | wc -l)" '0 0'
 }
 
-# ---- the live table stays ------------------------------------------------------------------------------
+# ---- the live table stays --------------------------------------------------------------------
 
 under_traffic() { # DECIDE ARGS...
-	local what="$*, under traffic" args=($(how "$1") "${@:2}") cap file=$TMP/server.pcap stopped started i n hit=0
+	local what="$*, under traffic" args=($(how "$1") "${@:2}") cap file=$TMP/server.pcap \
+		stopped started i n hit=0
 
 	setup
 	must_start_tsnatd "${args[@]}"
@@ -142,7 +145,8 @@ under_traffic() { # DECIDE ARGS...
 	daemon_again "$1"
 	sleep 0.5
 	talk_completes "$what: beside a damaged state file: an open connection goes on" $((LOW + 3))
-	is "$what: which nobody read, as the live table was there" "$(grep -c 'cannot be used' "$LOG")" 0
+	is "$what: which nobody read, as the live table was there" \
+		"$(grep -c 'cannot be used' "$LOG")" 0
 	mark
 	traffic_ends $((5 * PORTS))
 	at_most "$what: SYNs that the server refuses in the end" "$(refused)" 3
@@ -150,7 +154,7 @@ under_traffic() { # DECIDE ARGS...
 	capture_end "$cap" "$file"
 
 	is "$what: no packet escaped the capture" "$LOST" 0
-	is "$what: no SYN below its tuple's floor, no shift changed, but for SYNs between stop and start" \
+	is "$what: no SYN below its floor, no shift changed, but for SYNs between stop and start" \
 		"$(violations_outside "$file" "$stopped" "$started")" 0
 	head -n 5 "$TMP/violations" | sed 's/^/#   /'
 	at_least "$what: reuses in the capture" "$(json "$TMP/check.json" reuses)" $((4 * PORTS))
@@ -160,7 +164,7 @@ under_traffic() { # DECIDE ARGS...
 	forget_tsnatd
 }
 
-# ---- the live table is gone ----------------------------------------------------------------------------
+# ---- the live table is gone ------------------------------------------------------------------
 
 # tsnatd as it finds itself after a reboot that left the runtime directory as it was.
 in_another_boot() { # ARGS of must_start_tsnatd
@@ -175,12 +179,13 @@ in_another_boot() { # ARGS of must_start_tsnatd
 	TSNATD=$TMP/rebooted must_start_tsnatd "$@"
 }
 
-# rebooted DECIDE KEEP ARGS...: KEEP is 1 with the state file, 0 without, to see that it is the
-# file that does it
+# rebooted DECIDE KEEP ARGS...: KEEP is 1 with the state file, 0 without it, as a comparison.
 rebooted() {
-	local what="$1${3:+, ${*:3}}, reboot" keep=$2 cap file=$TMP/server.pcap records refusals stale=0
+	local what="$1${3:+, ${*:3}}, reboot" keep=$2 cap file=$TMP/server.pcap records refusals \
+		stale=0
 
-	[ "$1" != no-bpf ] || stale=3 # see main-job.sh; without the state file it is a matter of dozens
+	[ "$1" != no-bpf ] ||
+		stale=3 # see main-job.sh; without the state file it is a matter of dozens
 	setup
 	must_start_tsnatd $(how "$1") "${@:3}"
 	capture srv eth0 "$file"
@@ -202,7 +207,9 @@ rebooted() {
 		must_start_tsnatd $(how "$1") "${@:3}"
 	fi
 	if [ "$keep" = 1 ]; then
-		is "$what: all records are back" "$(sed -n 's/.*restored \([0-9]*\) records.*/\1/p' "$LOG" | tail -n 1)" "$records"
+		is "$what: all records are back" \
+			"$(sed -n 's/.*restored \([0-9]*\) records.*/\1/p' "$LOG" | tail -n 1)" \
+			"$records"
 		is "$what: tsnatctl shows them" "$(stat_of records)" "$records"
 	fi
 	traffic_begins
@@ -214,8 +221,10 @@ rebooted() {
 		at_least "$what without the state file: the server refuses SYNs" "$refusals" 5
 	else
 		at_least "$what: connections after it" "$(since srv TcpPassiveOpens)" $((2 * PORTS))
-		at_most "$what: SYNs not above what their tuple sent before" "$(json "$TMP/check.json" violations)" $stale
-		[ "$(json "$TMP/check.json" violations)" -le $stale ] || sed 's/^/#   /' "$TMP/check.json"
+		at_most "$what: SYNs not above what their tuple sent before" \
+			"$(json "$TMP/check.json" violations)" $stale
+		[ "$(json "$TMP/check.json" violations)" -le $stale ] ||
+			sed 's/^/#   /' "$TMP/check.json"
 		at_most "$what: SYNs that the server refused" "$refusals" 3
 	fi
 	forget_tsnatd
@@ -231,7 +240,11 @@ damaged() {
 	(cd "$STATE_DIR" && eval "$3") || die "cannot prepare: $3"
 	rm -f "$STATE_DIR/state.bad"
 	: >"$LOG"
-	if start_tsnatd $(how "$1"); then ok "$what: starts"; else not_ok "$what: starts" "$(tail -n 3 "$LOG")"; fi
+	if start_tsnatd $(how "$1"); then
+		ok "$what: starts"
+	else
+		not_ok "$what: starts" "$(tail -n 3 "$LOG")"
+	fi
 	is "$what: one warning" "$(grep -c 'cannot be used' "$LOG")" 1
 	note "it says: $(sed -n "s|^$STATE_DIR/\(.*cannot be used.*\)|\1|p" "$LOG")"
 	succeeds "$what: set aside" test -e "$STATE_DIR/state.bad"
@@ -257,12 +270,13 @@ damaged_files() { # DECIDE
 	damaged "$1" 'of 0 bytes' ': >state' 0
 	damaged "$1" 'of NULs' 'n=$(stat -c %s state); rm state; truncate -s $n state' 0
 	damaged "$1" 'cut in the middle' 'truncate -s $(($(stat -c %s state) / 2)) state' 0
-	damaged "$1" 'with a wrong checksum' 'printf X | dd of=state bs=1 seek=100 conv=notrunc status=none' 0
+	damaged "$1" 'with a wrong checksum' \
+		'printf X | dd of=state bs=1 seek=100 conv=notrunc status=none' 0
 	damaged "$1" 'empty beside a whole temporary' 'mv state state.new; : >state' 1
 	forget_tsnatd
 }
 
-# ---- the sweep -----------------------------------------------------------------------------------------
+# ---- the sweep -------------------------------------------------------------------------------
 
 # An idle shifted connection keeps its record as long as conntrack knows it, far beyond the hold
 # time.
@@ -284,8 +298,10 @@ idle() { # DECIDE
 	is "$what: the other one stays" "$(stat_of records)" 1
 	mark
 	talk_completes "$what: and goes on" 20001
-	is "$what: undisturbed: PAWSEstab, PAWSActive" "$(since srv TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive)" '0 0'
-	succeeds "$what: closed, its record goes after the hold time" wait_for 6 eval '[ "$(stat_of records)" = 0 ]'
+	is "$what: undisturbed: PAWSEstab, PAWSActive" \
+		"$(since srv TcpExtPAWSEstab) $(since c1 TcpExtPAWSActive)" '0 0'
+	succeeds "$what: closed, its record goes after the hold time" \
+		wait_for 6 eval '[ "$(stat_of records)" = 0 ]'
 	forget_tsnatd
 }
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# sanitizer.sh - the daemon built with AddressSanitizer and UndefinedBehaviorSanitizer under
-# traffic, questions, reloads, a lost interface and a stop: neither has anything to say, and
+# sanitizer.sh - the daemon, built with AddressSanitizer and UndefinedBehaviorSanitizer, under
+# traffic, questions, reloads, a lost interface and a stop: no sanitizer reports anything, and
 # nothing leaks.
 
 . "$(dirname "$0")/lib.sh"

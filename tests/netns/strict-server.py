@@ -1,21 +1,26 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""strict-server.py MODE IFACE ADDRESS... - a TCP server that is stricter about timestamps than those of today.
+"""strict-server.py MODE IFACE ADDRESS... - a TCP server that is stricter about timestamps than
+those of today.
 
-It answers for ADDRESSes that no kernel owns, by a packet socket on IFACE: to every request on port 80 with an HTTP response and FIN. MODE
-says what it compares the TSval of a SYN with, for 60 s after it last heard of it:
+It answers for ADDRESSes that no kernel owns, by a packet socket on IFACE: to every request on port
+80 with an HTTP response and FIN. It compares a SYN's TSval with those that MODE names, for 60 s
+after it last heard of them:
 
-  address   all that it saw from the source address, whatever the ports, as Linux did with tcp_tw_recycle: a SYN that is more than
-            one tick behind gets no answer
-  tuple     all that it saw from the tuple: a SYN that is not strictly above gets an ACK that tells the last TSval
+  address   all that it saw from the source address, whatever the ports, as Linux did with
+            tcp_tw_recycle: a SYN that is more than one tick behind gets no answer
+  tuple     all that it saw from the tuple: a SYN that is not strictly above gets an ACK that tells
+            the last TSval
 
 On SIGTERM, and at each SIGUSR1, it prints its counters as a line of JSON:
 
-  syns, again (sent again), accepted, refused        SYNs
-  served                                             connections that came to their end
-  discarded                                          segments below what their connection sent before (PAWS)
-  wrong_echo                                         segments whose TSecr is none of the TSvals that were sent to them
-  strangers                                          segments of no connection
+  syns, again (sent again), accepted, refused   SYNs
+  served                                        connections that came to their end
+  discarded                                     segments below one that their connection sent before
+                                                (PAWS)
+  wrong_echo                                    segments whose TSecr is none of the TSvals that were
+                                                sent to them
+  strangers                                     segments of no connection
 """
 
 import json
@@ -128,10 +133,13 @@ class Server:
             "!HHIIBBHHH", dport, sport, seq, ack, (20 + len(options)) << 2, flags, 64000, 0, 0
         )
         segment = bytearray(head + options + payload)
-        struct.pack_into("!H", segment, 16, checksum(dst + src + struct.pack("!II", len(segment), 6) + segment))
+        struct.pack_into(
+            "!H", segment, 16, checksum(dst + src + struct.pack("!II", len(segment), 6) + segment)
+        )
         if len(src) == 4:
             ip = bytearray(
-                struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(segment), 0, 0x4000, 64, 6, 0) + dst + src
+                struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(segment), 0, 0x4000, 64, 6, 0)
+                + dst + src
             )
             struct.pack_into("!H", ip, 10, checksum(ip))
         else:
@@ -163,11 +171,14 @@ class Server:
         return key[0] if self.mode == "address" else key
 
     def refuses(self, key, tsval):
-        """What the SYN's TSval is behind of, or None."""
+        """The TSval that the SYN is behind of, or None."""
         last = self.memory.recall(self.remembered(key))
         if last is None:
             return None
-        behind = serial(last, tsval) > WINDOW if self.mode == "address" else serial(tsval, last) <= 0
+        if self.mode == "address":
+            behind = serial(last, tsval) > WINDOW
+        else:
+            behind = serial(tsval, last) <= 0
         return last if behind else None
 
     def syn(self, to, key, seq, tsval):
@@ -205,7 +216,9 @@ class Server:
         self.memory.note(self.remembered(key), ts[0])
         if seq != c.ack:
             if serial(seq, c.ack) < 0:
-                self.send(to, key, c.seq if c.finished else (c.seq + 1) & MASK, c.ack, ACK, c.ts_recent)
+                self.send(
+                    to, key, c.seq if c.finished else (c.seq + 1) & MASK, c.ack, ACK, c.ts_recent
+                )
             return
         if length and not c.answered:
             c.answered = True

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""tun-wire.py NETNS DEVICE NETNS DEVICE - two tun devices with a wire between them, for as long as it runs. Namespaces are paths."""
+"""tun-wire.py NETNS DEVICE NETNS DEVICE - two tun devices with a wire between them, for as long as
+it runs. Namespaces are paths.
+"""
+
 import ctypes
 import fcntl
 import os

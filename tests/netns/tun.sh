@@ -1,16 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# tun.sh - an outgoing interface without Ethernet header (tun, as PPP and WireGuard have none): it
-# comes while the daemon runs, in the place of an Ethernet device of the same name, and connections
-# over it are repaired, with one constant and right checksums; also after a restart, and with the
-# Ethernet device back.
+# tun.sh - an outgoing interface without Ethernet header, as those of PPP and WireGuard: a tun
+# device takes the place of an Ethernet device of the same name while the daemon runs. Connections
+# over it are repaired, with one constant and right checksums, also after a restart, and when the
+# Ethernet device is back.
 
 . "$(dirname "$0")/lib.sh"
 
 start_wire() {
 	ip -n $RUN-gw link del out
 	: >"$TMP/wire.log"
-	spawn gw "$TMP/wire.log" "$PYTHON" "$here/tun-wire.py" /run/netns/$RUN-gw out /run/netns/$RUN-srv eth0
+	spawn gw "$TMP/wire.log" "$PYTHON" "$here/tun-wire.py" /run/netns/$RUN-gw out \
+		/run/netns/$RUN-srv eth0
 	WIRE=$SPAWNED
 	wait_for 5 grep -q wired "$TMP/wire.log" || die "tun-wire.py: $(cat "$TMP/wire.log")"
 	give_addresses
@@ -27,7 +28,7 @@ give_addresses() {
 	done
 }
 
-attached() { # N TEXT: so often the log says it
+attached() { # N TEXT: the log says so N times
 	[ "$(grep -c "out: attached .*$2" "$LOG")" = "$1" ]
 }
 
@@ -52,7 +53,8 @@ over_tun() { # queue|kernel
 	must_start_tsnatd --decide "$1"
 	succeeds "$1: begins on an Ethernet device" attached 1 Ethernet
 	start_wire
-	succeeds "$1: a tun device takes its place: attached" wait_for 10 attached 1 'no link header'
+	succeeds "$1: a tun device takes its place: attached" \
+		wait_for 10 attached 1 'no link header'
 	repairs "$1, tun" ipv4 20001
 	repairs "$1, tun" ipv6 20002
 	stop_tsnatd KILL

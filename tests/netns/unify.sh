@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# unify.sh - policy unify, in both scopes, by whichever way tsnatd decides: connections of one
-# client, of two, and of the gateway itself through reused ports are accepted, as main-job.sh shows
-# of repair. And stricter servers have nothing to refuse either: one that compares timestamps per
-# source address, one per tuple.
+# unify.sh - policy unify, in both scopes, by whichever way tsnatd decides. Linux accepts
+# connections of one client, of two, and of the gateway itself through reused ports, as main-job.sh
+# shows for policy repair. Stricter servers have nothing to refuse either: one that compares
+# timestamps per source address, one per tuple.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -12,11 +12,12 @@ HANDFUL=10
 STRICT4=198.51.100.9 # nobody's address; strict-server.py answers for it
 STRICT6=2001:db8:77::9
 
-# ---- Linux as the server -------------------------------------------------------------------------------
+# ---- Linux as the server ---------------------------------------------------------------------
 
 # The checks of main-job.sh.
 ordinary() { # FAMILY one|two|local SCOPE queue|kernel|no-bpf
-	local what="$1, $2, scope $3, $4" cap file=$TMP/server.pcap out=$TMP/check.json clashing=0 below=0 senders i
+	local what="$1, $2, scope $3, $4" cap file=$TMP/server.pcap out=$TMP/check.json clashing=0 \
+		below=0 senders i
 
 	case $2 in
 	one) topology_up 1 && senders=(c1) ;;
@@ -37,7 +38,8 @@ ordinary() { # FAMILY one|two|local SCOPE queue|kernel|no-bpf
 	capture_end "$cap" "$file"
 	check_capture "$out" "$file"
 	[ "$2 $4" != 'two queue' ] || clashing=$(($(since srv TcpPassiveOpens) / 400))
-	[ "$4" != no-bpf ] || clashing=$(($(since srv TcpPassiveOpens) / 300)) below=$(($(json "$out" connections) / 5000))
+	[ "$4" != no-bpf ] || clashing=$(($(since srv TcpPassiveOpens) / 300)) \
+		below=$(($(json "$out" connections) / 5000))
 
 	is "$what: no packet escaped the capture" "$LOST" 0
 	at_least "$what: reuses in the capture" "$(json "$out" reuses)" 20000
@@ -45,23 +47,29 @@ ordinary() { # FAMILY one|two|local SCOPE queue|kernel|no-bpf
 	server_refuses_none "$what" "$out" $((HANDFUL + below))
 	at_most "$what: PAWSEstab" "$(since_all TcpExtPAWSEstab srv "${senders[@]}")" $HANDFUL
 	at_most "$what: PAWSActive" "$(since_all TcpExtPAWSActive srv "${senders[@]}")" $HANDFUL
-	at_most "$what: TSEcrRejected" "$(since_all TcpExtTSEcrRejected srv "${senders[@]}")" $HANDFUL
+	at_most "$what: TSEcrRejected" \
+		"$(since_all TcpExtTSEcrRejected srv "${senders[@]}")" $HANDFUL
 	at_most "$what: wrong checksums" "$(since_all TcpInCsumErrors srv "${senders[@]}")" 0
-	at_most "$what: SYN retransmissions" "$(since_all TcpExtTCPSynRetrans "${senders[@]}")" $((10 * HANDFUL + clashing))
-	at_least "$what: every SYN is shifted, but for the losers of clashes" "$(stat_of syn_shifted)" \
-		$(($(stat_of syn_seen) - $(stat_of passed_bad_option) - $(stat_of clashes) - HANDFUL))
+	at_most "$what: SYN retransmissions" \
+		"$(since_all TcpExtTCPSynRetrans "${senders[@]}")" $((10 * HANDFUL + clashing))
+	at_least "$what: every SYN is shifted, but for the losers of clashes" \
+		"$(stat_of syn_shifted)" \
+		$(($(stat_of syn_seen) - $(stat_of passed_bad_option) -
+			$(stat_of clashes) - HANDFUL))
 	if [ "$4" = kernel ]; then
 		at_most "$what: nothing was queued" "$(stat_of verdicts)" 0
 	else
 		at_least "$what: SYNs were decided in the queue" "$(stat_of verdicts)" $CONNECTIONS
-		at_most "$what: SYNs left to the egress program" "$(stat_of decided_at_egress)" $(($(stat_of syn_seen) / 100))
+		at_most "$what: SYNs left to the egress program" \
+			"$(stat_of decided_at_egress)" $(($(stat_of syn_seen) / 100))
 	fi
 	is "$what: one destination" "$(ctl destinations --json | grep -o '"address"' | wc -l)" 1
-	note "$what: $RATE requests/s, $(since srv TcpPassiveOpens) connections, clashes $(stat_of clashes)"
+	note "$what: $RATE requests/s, $(since srv TcpPassiveOpens) connections," \
+		"clashes $(stat_of clashes)"
 	forget_tsnatd
 }
 
-# ---- servers that do not exist any more ------------------------------------------------------------------
+# ---- servers that do not exist any more ------------------------------------------------------
 
 start_strict() { # address|tuple
 	local mac
@@ -70,9 +78,11 @@ start_strict() { # address|tuple
 	ip -n $RUN-gw neigh replace $STRICT4 lladdr "$mac" dev out nud permanent
 	ip -n $RUN-gw neigh replace $STRICT6 lladdr "$mac" dev out nud permanent
 	: >"$TMP/strict.log"
-	spawn srv "$TMP/strict.log" taskset -c 0 "$PYTHON" "$here/strict-server.py" "$1" eth0 $STRICT4 $STRICT6
+	spawn srv "$TMP/strict.log" taskset -c 0 "$PYTHON" "$here/strict-server.py" "$1" eth0 \
+		$STRICT4 $STRICT6
 	STRICT=$SPAWNED
-	wait_for 5 grep -q serving "$TMP/strict.log" || die "strict-server.py: $(cat "$TMP/strict.log")"
+	wait_for 5 grep -q serving "$TMP/strict.log" ||
+		die "strict-server.py: $(cat "$TMP/strict.log")"
 }
 
 strict() { # COUNTER
@@ -86,14 +96,15 @@ strict() { # COUNTER
 }
 
 # Both clients, the server and the daemon share one processor, so that no packet overtakes another
-# on the way from the gateway to the server. To a server that compares with all ports of an
-# address, at 1 MHz, some microseconds of that are too much, whoever's clock it is.
+# on the way from the gateway to the server. A server that compares with all ports of an address
+# would refuse a SYN that was overtaken by microseconds, as a clock of 1 MHz shows them.
 strict_load() { # FAMILY SECONDS CLIENT...
 	local client pids=() url="http://$STRICT4/"
 
 	[ "$1" = ipv4 ] || url="http://[$STRICT6]/"
 	for client in "${@:3}"; do
-		spawn "$client" "$TMP/wrk.$client" taskset -c 0 wrk -t1 -c8 -d"$2" --timeout 10 -H 'Connection: close' "$url"
+		spawn "$client" "$TMP/wrk.$client" taskset -c 0 wrk -t1 -c8 -d"$2" --timeout 10 \
+			-H 'Connection: close' "$url"
 		pids+=("$SPAWNED")
 	done
 	await "${pids[@]}"
@@ -122,7 +133,8 @@ strict_with() { # MODE FAMILY SCOPE DECIDE
 	setup_strict "$1"
 	start_on_one_processor --scope "$3" $(how "$4")
 	strict_load "$2" 3 c1 c2
-	is "$what: refuses nothing, discards no segment" "$(strict refused) $(strict discarded)" '0 0'
+	is "$what: refuses nothing, discards no segment" \
+		"$(strict refused) $(strict discarded)" '0 0'
 	is "$what: its own TSvals come back as it sent them" "$(strict wrong_echo)" 0
 	at_least "$what: connections served" "$(strict served)" 600
 	at_least "$what: SYNs were shifted" "$(stat_of syn_shifted)" 600
@@ -158,9 +170,11 @@ ask(s)"
 	strict_load ipv4 6 c1
 	strict_load ipv4 1 c1 c2
 	wait "$silent"
-	is "$what: the connection that was silent for 4 s ends well" "$? $(tail -n 1 "$TMP/silent")" '0 connected'
+	is "$what: the connection that was silent for 4 s ends well" \
+		"$? $(tail -n 1 "$TMP/silent")" '0 connected'
 	forget "$silent"
-	is "$what: refuses nothing, discards no segment" "$(strict refused) $(strict discarded)" '0 0'
+	is "$what: refuses nothing, discards no segment" \
+		"$(strict refused) $(strict discarded)" '0 0'
 	is "$what: its own TSvals come back as it sent them" "$(strict wrong_echo)" 0
 	at_least "$what: connections served" "$(strict served)" 600
 	forget_tsnatd

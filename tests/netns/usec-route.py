@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""usec-route.py GATEWAY - make the IPv4 default route's connections use timestamps in microseconds (`features tcp_usec_ts`).
+"""usec-route.py GATEWAY - make the IPv4 default route's connections use timestamps in microseconds
+(`features tcp_usec_ts`).
 
-Linux has this since 6.7, iproute2 since then, too; this program does not need a recent one. Exits 1 where the kernel refuses.
+Linux has this since 6.7, iproute2 since then, too; this program does not need a recent one. Exits 1
+where the kernel refuses.
 """
 
 import os
@@ -19,7 +21,9 @@ def attribute(kind, data):
     return struct.pack("HH", 4 + len(data), kind) + data + bytes(-len(data) % 4)
 
 
-route = struct.pack("BBBBBBBBI", socket.AF_INET, 0, 0, 0, RT_TABLE_MAIN, RTPROT_BOOT, 0, RTN_UNICAST, 0)
+route = struct.pack(
+    "BBBBBBBBI", socket.AF_INET, 0, 0, 0, RT_TABLE_MAIN, RTPROT_BOOT, 0, RTN_UNICAST, 0
+)
 route += attribute(RTA_GATEWAY, socket.inet_aton(sys.argv[1]))
 route += attribute(RTA_METRICS, attribute(RTAX_FEATURES, struct.pack("I", FEATURE_TCP_USEC_TS)))
 flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""varlink-python.py SOCKET - ask tsnatd by way of python-varlink (a library that is not ours), which parses the interface's definition.
+"""varlink-python.py SOCKET - ask tsnatd by way of python-varlink, a library that is not ours, which
+parses the interface's definition.
 
 Prints a TAP line for each thing that is checked; exits 1 when one is not as it should be.
 """
@@ -23,11 +24,13 @@ def check(text, good, *why):
 
 
 def is_of_type(interface, type_, value):
-    """Whether a value is what the definition says, by the library's own parse of it."""
+    """Whether a value is of the defined type, by the library's own parse of the definition."""
     if isinstance(type_, scanner._Maybe):
         return value is None or is_of_type(interface, type_.element_type, value)
     if isinstance(type_, scanner._Array):
-        return isinstance(value, list) and all(is_of_type(interface, type_.element_type, v) for v in value)
+        return isinstance(value, list) and all(
+            is_of_type(interface, type_.element_type, v) for v in value
+        )
     if isinstance(type_, scanner._CustomType):
         return is_of_type(interface, interface.members[type_.name].type, value)
     if isinstance(type_, scanner._Enum):
@@ -48,8 +51,10 @@ def as_defined(handler, method, value):
 
 def check_errors(gateway):
     for text, call, error in (
-        ("a listing without more", lambda: gateway.ListConnections(), "org.varlink.service.ExpectedMore"),
-        ("an interval of 0", lambda: list(gateway.Monitor(interval_s=0, _more=True)), "org.varlink.service.InvalidParameter"),
+        ("a listing without more", lambda: gateway.ListConnections(),
+         "org.varlink.service.ExpectedMore"),
+        ("an interval of 0", lambda: list(gateway.Monitor(interval_s=0, _more=True)),
+         "org.varlink.service.InvalidParameter"),
     ):
         try:
             answer = call()
@@ -67,7 +72,10 @@ def check_answers(gateway):
 def check_listings(gateway):
     rows = []
     for answer in gateway.ListConnections(closed=True, _more=True):
-        check("ListConnections answers as defined", as_defined(gateway, "ListConnections", answer), answer)
+        check(
+            "ListConnections answers as defined", as_defined(gateway, "ListConnections", answer),
+            answer
+        )
         rows += answer["connections"]
     states = [r["state"] for r in rows]
     check("connections, open and closed", "established" in states and "closed" in states, states)
@@ -77,9 +85,14 @@ def check_listings(gateway):
     check("connections, those that are open", [r["state"] for r in rows] == ["established"], rows)
     rows = []
     for answer in gateway.ListDestinations(_more=True):
-        check("ListDestinations answers as defined", as_defined(gateway, "ListDestinations", answer), answer)
+        check(
+            "ListDestinations answers as defined", as_defined(gateway, "ListDestinations", answer),
+            answer
+        )
         rows += answer["destinations"]
-    check("destinations", [(r["address"], r["port"]) for r in rows] == [("198.51.100.2", 7000)], rows)
+    check(
+        "destinations", [(r["address"], r["port"]) for r in rows] == [("198.51.100.2", 7000)], rows
+    )
 
 
 def check_monitor(client):
@@ -89,13 +102,18 @@ def check_monitor(client):
             answers.append(answer)
             if len(answers) == 2:
                 break
-        check("Monitor answers as defined, twice", all(as_defined(gateway, "Monitor", a) for a in answers), answers)
+        check(
+            "Monitor answers as defined, twice",
+            all(as_defined(gateway, "Monitor", a) for a in answers), answers
+        )
 
 
 def main():
     with varlink.Client.new_with_address("unix:" + sys.argv[1]) as client:
         interfaces = client.get_interfaces()
-        check("GetInfo", client.info["product"] == "tsnatd" and INTERFACE in interfaces, client.info)
+        check(
+            "GetInfo", client.info["product"] == "tsnatd" and INTERFACE in interfaces, client.info
+        )
         with client.open(INTERFACE) as gateway:
             check_answers(gateway)
             check_listings(gateway)

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# varlink.sh - the daemon's varlink socket: two clients that are not ours understand it
-# (varlinkctl, python-varlink), others' users may ask but not reload, and callers that send a
-# thousand calls and read nothing are cut off without a SYN noticing.
+# varlink.sh - the daemon's varlink socket: two clients that are not ours understand it, varlinkctl
+# and python-varlink. Other users may ask but not reload. Callers that send a thousand calls and
+# read nothing are cut off, and no SYN is delayed.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -31,7 +31,7 @@ setup() {
 	talk_half ipv4 c1 20001
 }
 
-# ---- varlinkctl ------------------------------------------------------------------------------------------
+# ---- varlinkctl ------------------------------------------------------------------------------
 
 vctl() {
 	timeout 60 "${VARLINKCTL[@]}" --no-pager "$@"
@@ -64,23 +64,34 @@ by_varlinkctl() {
 
 	note "$(vctl --version | head -n 1)"
 	is 'varlinkctl info' "$(vctl info -j "$SOCKET" | field product)" '"tsnatd"'
-	is 'varlinkctl list-interfaces' "$(vctl list-interfaces "$SOCKET" | sort | xargs)" "$INTERFACE org.varlink.service"
-	succeeds 'varlinkctl introspect parses the definition' vctl introspect "$SOCKET" "$INTERFACE"
+	is 'varlinkctl list-interfaces' \
+		"$(vctl list-interfaces "$SOCKET" | sort | xargs)" "$INTERFACE org.varlink.service"
+	succeeds 'varlinkctl introspect parses the definition' \
+		vctl introspect "$SOCKET" "$INTERFACE"
 	vctl introspect "$SOCKET" "$INTERFACE" >"$TMP/idl" 2>"$TMP/idl.problems"
 	is 'varlinkctl introspect finds nothing to complain about' "$(cat "$TMP/idl.problems")" ''
 	succeeds 'varlinkctl validate-idl' vctl validate-idl "$TMP/idl"
 	version=$("$TSNATCTL" --version | cut -d' ' -f2)
-	is 'varlinkctl: GetStatus' "$(call GetStatus | field version) $(call GetStatus | field datapath)" "\"$version\" \"bpf\""
+	is 'varlinkctl: GetStatus' \
+		"$(call GetStatus | field version) $(call GetStatus | field datapath)" \
+		"\"$version\" \"bpf\""
 	is 'varlinkctl: GetStatistics' "$(call GetStatistics | field connections_shifted)" 1
-	is 'varlinkctl: GetRules gives what nft takes' "$(call GetRules | field nft | grep -c 'table ip6 tsnatd')" 1
+	is 'varlinkctl: GetRules gives a table as nft takes it' \
+		"$(call GetRules | field nft | grep -c 'table ip6 tsnatd')" 1
 	is 'varlinkctl: ListConnections' \
-		"$(call ListConnections '{}' --more | field connections | grep -o '"state":"[a-z]*"' | sort | uniq -c | xargs)" \
+		"$(call ListConnections '{}' --more | field connections |
+			grep -o '"state":"[a-z]*"' | sort | uniq -c | xargs)" \
 		'1 state:established'
 	is 'varlinkctl: ListConnections, closed ones too' \
-		"$(call ListConnections '{"closed":true}' --more | field connections | grep -o '"state":"[a-z]*"' | sort -u | xargs)" \
+		"$(call ListConnections '{"closed":true}' --more | field connections |
+			grep -o '"state":"[a-z]*"' | sort -u | xargs)" \
 		'state:closed state:established'
-	is 'varlinkctl: ListDestinations' "$(call ListDestinations '{}' --more | field destinations | grep -o '"port":[0-9]*')" '"port":7000'
-	is 'varlinkctl: Monitor' "$(call Monitor '{"interval_s":1}' --more --timeout=infinity 2>/dev/null | head -n 2 | field connections_shifted | xargs)" '1 1'
+	is 'varlinkctl: ListDestinations' \
+		"$(call ListDestinations '{}' --more | field destinations |
+			grep -o '"port":[0-9]*')" '"port":7000'
+	is 'varlinkctl: Monitor' \
+		"$(call Monitor '{"interval_s":1}' --more --timeout=infinity 2>/dev/null |
+			head -n 2 | field connections_shifted | xargs)" '1 1'
 	refuses 'a listing without more' ExpectedMore ListConnections
 	refuses 'an interval of 0' InvalidParameter Monitor '{"interval_s":0}' --more
 	refuses 'an unknown parameter' InvalidParameter GetStatus '{"x":1}'
@@ -88,7 +99,7 @@ by_varlinkctl() {
 	fails 'varlinkctl: an unknown interface' vctl introspect "$SOCKET" io.tsnatd.Nothing
 	echo 'hold = 77;' >"$CONF"
 	is 'varlinkctl: Reload' "$(call Reload | field needs_restart)" '[]'
-	is 'varlinkctl: what was reloaded is in force' "$(call GetStatus | field hold_s)" 77
+	is 'varlinkctl: the new configuration is in force' "$(call GetStatus | field hold_s)" 77
 	echo 'hold = 0;' >"$CONF"
 	refuses 'Reload of a bad file' ConfigurationInvalid Reload
 	is 'varlinkctl: the old configuration stays' "$(call GetStatus | field hold_s)" 77
@@ -105,7 +116,8 @@ by_python() {
 		'status '*) is 'python-varlink: came to its end' "${line#status }" 0 ;;
 		*) note "${line#\#}" ;;
 		esac
-	done < <(PYTHONPATH=$PYTHON_VARLINK timeout 120 "$PYTHON" "$here/varlink-python.py" "$SOCKET" 2>&1
+	done < <(PYTHONPATH=$PYTHON_VARLINK timeout 120 \
+		"$PYTHON" "$here/varlink-python.py" "$SOCKET" 2>&1
 		echo "status $?")
 }
 
@@ -121,7 +133,7 @@ clients() {
 	by_python
 }
 
-# ---- users -------------------------------------------------------------------------------------------------
+# ---- users -----------------------------------------------------------------------------------
 
 as_nobody() { # COMMAND...
 	setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
@@ -136,20 +148,22 @@ other_users() {
 	chmod 755 "$TMP"
 	succeeds "another user may ask" as_nobody "$TMP/bin/tsnatctl" status --socket "$SOCKET"
 	reloads=$(grep -c '^reloaded' "$LOG")
-	is "but not reload" "$(as_nobody "$TMP/bin/tsnatctl" reload --socket "$SOCKET" 2>&1; echo $?)" \
+	is "but not reload" \
+		"$(as_nobody "$TMP/bin/tsnatctl" reload --socket "$SOCKET" 2>&1; echo $?)" \
 		$'tsnatctl: only root and the user that tsnatd runs as may reload: try sudo\n1'
 	is "and the daemon does not" "$(grep -c '^reloaded' "$LOG")" "$reloads"
 }
 
-# ---- callers that do not read ----------------------------------------------------------------------------
+# ---- callers that do not read ----------------------------------------------------------------
 
-# Eight of them, a thousand calls each, whose answers are three megabytes; it prints when each was
-# cut off.
+# Eight callers with a thousand calls each, whose answers are three megabytes. The program prints a
+# line when each was cut off.
 NEVER_READ='
 import select, socket, sys, time
 N = 8
 call = b"".join(b"{\"method\":\"io.tsnatd.Gateway.%s\"%s}\0" % m for m in 250 * (
-    (b"GetStatistics", b""), (b"GetStatus", b""), (b"GetRules", b""), (b"ListConnections", b",\"more\":true")))
+    (b"GetStatistics", b""), (b"GetStatus", b""), (b"GetRules", b""),
+    (b"ListConnections", b",\"more\":true")))
 socks, poll = {}, select.poll()
 for i in range(N):
     s = socket.socket(socket.AF_UNIX)
@@ -207,8 +221,10 @@ never_reading() {
 	note "$what: requests/s before, meanwhile, after: $rates $RATE"
 	capture_end "$cap" "$TMP/server.pcap"
 	check_capture "$TMP/check.json" "$TMP/server.pcap"
-	at_least "$what: connections meanwhile reuse ports" "$(json "$TMP/check.json" reuses)" $((2 * PORTS))
-	is "$what: every SYN above its tuple's last TSval, no shift changed" "$(json "$TMP/check.json" violations)" 0
+	at_least "$what: connections meanwhile reuse ports" \
+		"$(json "$TMP/check.json" reuses)" $((2 * PORTS))
+	is "$what: every SYN above its tuple's last TSval, no shift changed" \
+		"$(json "$TMP/check.json" violations)" 0
 	[ "$(json "$TMP/check.json" violations)" = 0 ] || sed 's/^/#   /' "$TMP/check.json"
 	server_refuses_none "$what" "$TMP/check.json" 5
 	is "$what: the guardian had nothing to do" "$(stat_of guardian_verdicts)" 0

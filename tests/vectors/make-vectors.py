@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """
-Write segments.txt: packets, and what a shifted connection's datapath must make of them.
+Write segments.txt: packets of a shifted connection as they come, and as they must leave.
 
 	./make-vectors.py > segments.txt
 
@@ -116,7 +116,7 @@ def build_ip(v, payload):
         fields.update(v["ip"])
         fields.setdefault("len", None)
         return bytes(IP(**fields) / Raw(payload))
-    # from the last extension header to the first: each names what follows it
+    # from the last extension header to the first: each names the one that follows it
     nh = v["nh"]
     for ext in reversed(v["exts"]):
         payload = bytes(ext(nh)) + payload
@@ -624,13 +624,13 @@ def cuts():
 HEADER = """\
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Packets of a shifted connection, and what must become of them. Made by make-vectors.py.
+# Packets of a shifted connection, as they come and as they must leave. Made by make-vectors.py.
 #
-#	name	what it is
+#	name	of the vector
 #	link	ether: starts with an Ethernet header; raw: with the network header
 #	dir	out: TSval += shift; in: TSecr -= shift
 #	shift
-#	is	what the parser says: tcp, other (not TCP, a later fragment), bad (impossible lengths)
+#	is	the parser's word: tcp, other (not TCP, a later fragment), bad (lengths)
 #	count	the counter that grows because the packet or its SYN was not understood, or -
 #	packet	as it comes
 #	expect	as it leaves, or "unchanged"

@@ -78,7 +78,7 @@ static void test_next(void **state)
 	assert_int_equal(counted(&p, COUNTER_SHIFTS_ENDED), 1);
 }
 
-/* The base is what the server held before the first of several SYNs that it did not answer. */
+/* The base is the last TSval before the first of several SYNs that were not answered. */
 static void test_base_stays(void **state)
 {
 	struct path p = closed_at(70000, START);
@@ -129,7 +129,7 @@ static void test_syn_again(void **state)
 	assert_int_equal(counted(&p, COUNTER_SHIFTS_STARTED), 2);
 }
 
-/* A SYN that passes: the server may still hold what left before it. */
+/* A SYN that passes: the server may still hold the TSval that left before it. */
 static void test_pass_keeps_last(void **state)
 {
 	struct path p = closed_at(80000, START);
@@ -318,7 +318,7 @@ static void test_believed(void **state)
 	assert_int_equal(RECORD_LAST_TSVAL(p.r.last), last + 10);
 }
 
-/* What cannot be shifted back or forth is counted, in a connection that has a shift. */
+/* A segment that cannot be shifted is counted, in a connection that has a shift. */
 static void test_bad_option_counted(void **state)
 {
 	struct path p = shifted(), unshifted = closed_at(70000, START);

@@ -161,7 +161,7 @@ static uint32_t sum_of_segment(const uint8_t *p, size_t tcp_off, size_t len)
 	return (uint32_t)sum;
 }
 
-/* What the kernel hands over merged has a sum of the pseudo header alone. */
+/* Segments that the kernel hands over merged have a sum of the pseudo header alone. */
 static void test_complete(void **state)
 {
 	static uint8_t p[65535];

@@ -79,7 +79,7 @@ static void check_counted(const struct world *w)
 		assert_true(live);
 }
 
-/* What the record says is never below what the server has, as long as the gateway can know. */
+/* The record's floor is never below the server's last TSval, as long as the gateway can know. */
 static void check_covered(const struct world *w)
 {
 	const struct record *r = &w->path.r;
@@ -254,14 +254,14 @@ static void new_client(struct world *w)
 	}
 	/*
 	 * One in sixteen hosts has no random numbers. Two such hosts in a row on one tuple are told
-	 * apart by what the first one said after its SYN was answered; if it said nothing, the
+	 * apart by the first one's segments after its SYN was answered; if it sent none, the
 	 * server cannot tell them apart either.
 	 */
 	w->isn = random() % 16 ? random32() : 6510;
 	if (w->isn == w->path.r.isn && !(w->path.r.state & RECORD_ESTABLISHED))
 		w->isn = random32();
 	w->has_client = true;
-	/* what the server had with the last client is over, one way or the other; it remembers */
+	/* the server's connection with the last client is over, in whatever way; it remembers */
 	if (w->server == SERVER_OPEN || w->server == SERVER_SYN_RECV)
 		w->server = SERVER_TIME_WAIT;
 	if (w->path.known && !(random() % 16))

@@ -15,7 +15,7 @@
 #define HOLD 300000u
 #define START 1000000u /* ms of the boot clock */
 
-/* Where the server's sequence numbers begin, and what its clock shows. */
+/* The server's first sequence number, and its clock. */
 #define SERVER_ISN 70000u
 #define SERVER_TSVAL 8000u
 

@@ -14,7 +14,7 @@
 
 #define assert_after(a, b) assert_true((int32_t)((uint32_t)(a) - (uint32_t)(b)) > 0)
 
-/* --- what was reported from the field --- */
+/* --- reports from the field --- */
 
 /* A server that closed with a high TSval, and a SYN 200 ms later from a host that booted later. */
 static void test_lower_clock(void **state)
@@ -144,7 +144,7 @@ static void test_lost_first_syn(void **state)
 	second = syn(&p, 2, 2019, START + 1500);
 	assert_int_equal(second.kind, DECISION_RETRANSMIT);
 	assert_int_equal(second.shift, first.shift);
-	/* the server echoes the second, and the client gets what it sent */
+	/* the server echoes the second, and the client gets its own TSval back */
 	syn_ack.opts[0] = 8;
 	syn_ack.opts[1] = 10;
 	wire_put32(syn_ack.opts + 6, second.tsval);
@@ -365,7 +365,7 @@ static void test_constant_isn(void **state)
 	l = syn(&p, 9, 50050, START + 200);
 	assert_int_equal(l.kind, DECISION_NEW);
 	assert_after(l.tsval, 50100);
-	/* rebooted while open: the clock is behind what the server knows */
+	/* rebooted while open: the clock is behind the server's last TSval */
 	answer(&p, START + 201);
 	segment(&p, 50300, START + 500);
 	l = syn(&p, 9, 10, START + 9000);
@@ -386,7 +386,7 @@ static void test_constant_isn(void **state)
 	assert_int_equal(syn(&p, 9, 200, START + 20300).kind, DECISION_NEW);
 }
 
-/* --- what a challenge ACK teaches --- */
+/* --- the floor that a challenge ACK teaches --- */
 
 static void test_learnt_floor(void **state)
 {
@@ -525,7 +525,7 @@ static void test_is_above(void **state)
 	assert_true(decide_is_above(NULL, &in, 0));
 	in.now_ms = START + HOLD + 1;
 	assert_true(decide_is_above(&p.r, &in, 0));
-	/* under "unify" nothing may leave behind what left for the destination */
+	/* under "unify" no SYN may be behind the highest TSval that left for the destination */
 	in.have_high = 1;
 	in.high = 200;
 	assert_false(decide_is_above(&p.r, &in, 99));
@@ -534,7 +534,7 @@ static void test_is_above(void **state)
 
 /*
  * A SYN that is lost moves the record's last, but not the server's. Three hosts whose clocks are a
- * third of the range apart: what is above the second one's is below the first one's again.
+ * third of the range apart: a TSval above the second one's is below the first one's again.
  */
 static void test_lost_syn_between(void **state)
 {
@@ -587,7 +587,7 @@ static void test_unify(void **state)
 	fins(&p, START + 1100);
 	p.clock = 125456;
 	assert_int_equal(syn(&p, 2, 4000000000u, START + 2000).tsval, 125456);
-	/* a 1 MHz client went past the clock: never below what the server knows */
+	/* a 1 MHz client went past the clock: never below the server's last TSval */
 	answer(&p, START + 2000);
 	segment(&p, 4000000000u + 1000000, START + 3000);
 	fins(&p, START + 3000);
@@ -630,7 +630,7 @@ static void test_record_advance(void **state)
 	(void)state;
 	assert_int_equal(RECORD_LAST_TSVAL(last), 5000);
 	assert_int_equal(RECORD_LAST_MS(last), START);
-	/* forward only; what does not move keeps its time */
+	/* forward only; a last that does not move keeps its time */
 	assert_true(record_advance(last, 5000, START + 9) == last);
 	assert_true(record_advance(last, 4999, START + 9) == last);
 	assert_true(record_advance(last, 5000u + 0x80000000, START + 9) == last);

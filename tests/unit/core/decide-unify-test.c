@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The decision that rides on the clocks of policy "unify", on simulated time: the gateway, as its
- * egress program puts the parts together, and what servers make of it.
+ * egress program puts the parts together, and servers that judge its SYNs.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ struct connection {
 	bool known; /* there is a record */
 	bool open;
 	uint32_t client;
-	uint32_t shift; /* what its first SYN got */
+	uint32_t shift; /* of its first SYN */
 	/* a server that compares per tuple, and forgets when the gateway may */
 	bool has_last;
 	uint32_t last;
@@ -64,7 +64,7 @@ static struct tuple tuple_number(uint32_t i)
 	return tuple(1, (uint16_t)(20000 + i), 2);
 }
 
-/* What the client's clock shows. Never 0, which would stand for "no timestamps". */
+/* The client's clock. Never 0, which would stand for "no timestamps". */
 static uint32_t client_tsval(const struct world *w, uint32_t client)
 {
 	const struct client *c = &w->clients[client];
@@ -331,8 +331,8 @@ static void test_rides_on_floor(void **state)
 }
 
 /*
- * A decision of the daemon that meanwhile fell behind what left for the destination is redone at
- * egress.
+ * Since the daemon's decision a higher TSval has left for the destination: the egress program
+ * decides again.
  */
 static void test_stale_proposal(void **state)
 {
@@ -398,8 +398,8 @@ static void test_suspend(void **state)
 }
 
 /*
- * No wall clock comes in anywhere; what may step is the reading of one processor against another's,
- * by microseconds.
+ * No wall clock comes in anywhere. The readings of two processors may differ by microseconds, so
+ * that time seems to step back.
  */
 static void test_processors_disagree(void **state)
 {
@@ -421,8 +421,8 @@ static void test_processors_disagree(void **state)
 
 /*
  * A reboot, for the clock's part (state-test.c has the file's): the boot clock starts again,
- * records and destinations may be gone, and the base is what was saved, and more. A server compares
- * against what it saw before.
+ * records and destinations may be gone, and the base is the saved one, and more. A server compares
+ * with the TSvals that it saw before.
  */
 static void test_reboot(void **state)
 {
@@ -450,7 +450,7 @@ static void test_reboot(void **state)
 
 /*
  * Naive servers: one remembers the highest TSval per tuple for the hold time, the other per address
- * for good. Everything that left counts as seen. What is not in here: silence of more than minutes
+ * for good. Everything that left counts as seen. Not in here: silence of more than minutes
  * under a 1 MHz clock, after which TSvals mean nothing to anybody.
  */
 static void one_operation(struct world *w)

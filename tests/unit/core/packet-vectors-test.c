@@ -58,7 +58,7 @@ static void test_as_they_come(void **state)
 	assert_int_equal(wrong, 0);
 }
 
-/* What is true of a packet is true of the frame around it. */
+/* A packet gives the same results inside its frame. */
 static void test_in_frames(void **state)
 {
 	struct vector v;
@@ -157,7 +157,7 @@ static void test_changed_options(void **state)
 	}
 }
 
-/* The file holds what it is meant to hold. */
+/* The file has vectors of each kind. */
 static void test_of_each_kind(void **state)
 {
 	size_t changed = 0, other = 0, bad = 0, counted = 0;

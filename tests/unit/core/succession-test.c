@@ -162,7 +162,7 @@ static void test_neighbours(void **state)
 	answer(&t, 0x7fffff00u + 2000000);
 	for (uint32_t sent = 0; sent < 100u << 20; sent += 1448) {
 		follow(&t, OUT, ACK, t.record.isn + 1 + sent, 0x7fffff00u + 2000001);
-		/* what was lost is sent again, all of a large window later */
+		/* a lost segment is sent again, all of a large window later */
 		assert_false(is_old(&t, OUT, ACK,
 				    t.record.isn + 1 + (sent < 16u << 20 ? 0 : sent - (16u << 20)),
 				    0x7fffff00u + 2000001));
@@ -215,8 +215,8 @@ static void test_unanswered_in_between(void **state)
 }
 
 /*
- * Segments of an unshifted connection are not queued: what comes is of the shifted one before it.
- * And the other way round.
+ * Segments of an unshifted connection are not queued: those that come are of the shifted one
+ * before. And the other way round.
  */
 static void test_unshifted(void **state)
 {
@@ -233,7 +233,7 @@ static void test_unshifted(void **state)
 	assert_false(is_old(&t, OUT, ACK, 5501, 90501));
 }
 
-/* After a restart nothing is known of a connection that goes on; what was queued before is gone. */
+/* After a restart nothing is known of a connection that goes on, and old queues are gone. */
 static void test_restart(void **state)
 {
 	struct tuple_state t = { .record = {

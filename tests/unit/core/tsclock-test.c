@@ -137,7 +137,8 @@ static void test_destination_clock(void **state)
 
 	(void)state;
 	/*
-	 * nothing has left: the keyed clock; then on from what left, whatever the keyed clock says
+	 * nothing has left: the keyed clock; then on from the TSval that left, whatever the keyed
+	 * clock says
 	 */
 	assert_int_equal(tsclock_destination(0, 777, START), 777);
 	assert_int_equal(tsclock_destination(high, 777, START), 5000);
@@ -167,11 +168,11 @@ static void test_advance(void **state)
 
 	(void)state;
 	assert_int_equal(tsclock_advance(0, 5000, START), high);
-	/* what the clock shows anyway does not move it */
+	/* a TSval that the clock shows anyway does not move it */
 	assert_int_equal(tsclock_advance(high, 5000, START), high);
 	assert_int_equal(pushed(high, 5100, START + 100), 0);
 	assert_int_equal(pushed(high, 5099, START + 100), 0);
-	/* what is ahead does */
+	/* one ahead of it does */
 	assert_int_equal(tsclock_advance(high, 5101, START + 100), RECORD_LAST(5101, START + 100));
 	assert_int_equal(tsclock_advance(high, 1005000, START + 1000),
 			 RECORD_LAST(1005000, START + 1000));

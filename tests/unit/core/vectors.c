@@ -66,7 +66,7 @@ static int read_field(struct vector *v, const char *key, const char *value)
 			errx(1, "%s: packet and expected bytes differ in length", v->name);
 		return 1;
 	} else {
-		errx(1, "%s: what is '%s'?", v->name, key);
+		errx(1, "%s: unknown key '%s'", v->name, key);
 	}
 	return 0;
 }

@@ -27,7 +27,7 @@ struct vector {
 	uint8_t expect[VECTOR_BYTES];
 };
 
-/* What a datapath made of a packet. */
+/* The packet as it left a datapath. */
 struct vector_result {
 	enum wire_status is;
 	struct wire_packet pkt; /* valid for WIRE_TCP */
@@ -38,7 +38,7 @@ struct vector_result {
 
 /*
  * Read the file that $VECTORS names, or tests/vectors/segments.txt. The array is the caller's to
- * free. A file that is not what it should be ends the program: there is nothing to test then.
+ * free. A malformed file ends the program: there is nothing to test then.
  */
 struct vector *vectors_load(size_t *ret_n);
 

@@ -124,7 +124,7 @@ static void test_syn_flags(void **state)
 	}
 }
 
-/* What a receiver makes of the options: the loop of RFC 9293, written down as it is read there. */
+/* The options as a receiver reads them: the loop of RFC 9293, written as it stands there. */
 struct walk {
 	int count, at[20];
 	bool bad, auth;
