@@ -181,7 +181,7 @@ static void test_sweep_that_is_stopped(void **state)
 }
 
 #define LEN 52 /* bytes of a segment: IPv4, TCP, timestamps */
-#define PORT 40000
+#define PORT 40000u
 #define LAST 1000u /* of record_of() */
 
 static void make_segment(uint8_t p[LEN], uint8_t flags, uint32_t isn, uint32_t tsval)
